@@ -1,0 +1,456 @@
+//! The check of a tree against its manifest: exact set, every byte, all faults.
+//!
+//! Everything is opened relative to the handle of the snapshot directory and through no link, so
+//! the tree that is checked is the one that the caller holds, whatever its path names by then.
+//! Packages are checked side by side; the faults are sorted, so the report does not depend on it.
+//! Nothing fails early: what cannot be read is a fault like any other.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::{Digest, Hasher};
+use crate::listing::FileEntry;
+use crate::nofollow::{Entry, EntryKind, Stamp, describe_kind, escape_bytes, list_dir, open_dir, open_file};
+use crate::parallel::for_each;
+use crate::progress::Progress;
+use crate::snapshot::{MANIFEST_FILE, MAX_MANIFEST_BYTES, Manifest, PackageEntry};
+
+/// The mode of every directory of a snapshot.
+const DIRECTORY_MODE: u32 = 0o555;
+/// Files are read in pieces of this size, each hashed while it is in the cache.
+const BUFFER_BYTES: usize = 128 << 10;
+
+/// What is wrong at a path of a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum FaultCode {
+    /// The manifest lists it and it is not there.
+    Missing,
+    /// It is there and the manifest does not list it.
+    Unexpected,
+    /// It is a link, directory or something else where a file or directory should be.
+    WrongType,
+    /// It has another number of bytes.
+    WrongSize,
+    /// Its bytes have another digest.
+    WrongHash,
+    /// Its permission bits are others.
+    WrongMode,
+    /// The system would not let it be read.
+    Unreadable,
+    /// The manifest is not the one that the caller named.
+    ManifestDigest,
+    /// The manifest is none.
+    ManifestInvalid,
+}
+
+impl fmt::Display for FaultCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "missing",
+            Self::Unexpected => "unexpected",
+            Self::WrongType => "wrong-type",
+            Self::WrongSize => "wrong-size",
+            Self::WrongHash => "wrong-hash",
+            Self::WrongMode => "wrong-mode",
+            Self::Unreadable => "unreadable",
+            Self::ManifestDigest => "manifest-digest",
+            Self::ManifestInvalid => "manifest-invalid",
+        })
+    }
+}
+
+/// One thing that does not match.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// Where, relative to the snapshot directory, with what is not UTF-8 escaped; `.` for itself.
+    pub path: String,
+    /// What is wrong.
+    pub code: FaultCode,
+    /// What the manifest says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
+    /// What is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actual: Option<String>,
+}
+
+impl Fault {
+    fn new(code: FaultCode, path: impl Into<String>) -> Self {
+        Self { path: path.into(), code, expected: None, actual: None }
+    }
+
+    fn expected(mut self, expected: impl fmt::Display) -> Self {
+        self.expected = Some(expected.to_string());
+        self
+    }
+
+    fn actual(mut self, actual: impl fmt::Display) -> Self {
+        self.actual = Some(actual.to_string());
+        self
+    }
+
+    fn io(path: impl Into<String>, error: &io::Error) -> Self {
+        Self::new(FaultCode::Unreadable, path).actual(error)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.code, self.path)?;
+        match (&self.expected, &self.actual) {
+            (Some(expected), Some(actual)) => write!(f, " (expected {expected}, found {actual})"),
+            (Some(expected), None) => write!(f, " (expected {expected})"),
+            (None, Some(actual)) => write!(f, " ({actual})"),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// How to check.
+#[derive(Clone, Copy)]
+pub struct CheckOptions<'a> {
+    /// Ignore modes beyond the execute bit, for a tree that went through something that keeps no
+    /// more, such as git.
+    pub portable: bool,
+    /// Is told of every package that is done.
+    pub progress: &'a dyn Progress,
+}
+
+impl fmt::Debug for CheckOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CheckOptions").field("portable", &self.portable).finish_non_exhaustive()
+    }
+}
+
+/// What a check found.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Check {
+    /// The digest of the manifest that is there, if it could be read.
+    pub digest: Option<Digest>,
+    /// The manifest, if it is one and the one that was named.
+    pub manifest: Option<Manifest>,
+    /// Everything that does not match, sorted by path.
+    pub faults: Vec<Fault>,
+    /// Files whose bytes were hashed, the manifest not counted.
+    pub files: u64,
+    /// Bytes that were hashed, the manifest's not counted.
+    pub bytes: u64,
+}
+
+impl Check {
+    /// Whether everything matches.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.faults.is_empty() && self.manifest.is_some()
+    }
+}
+
+/// Checks the snapshot in `dir`; if `named` is given, its manifest must have that digest.
+///
+/// A manifest that is not the one named, or none, is not looked into: what it says of the files
+/// means nothing, so the fault stands alone.
+#[must_use]
+pub fn check_snapshot(dir: impl AsFd, named: Option<Digest>, options: &CheckOptions<'_>) -> Check {
+    let mut check = Check { digest: None, manifest: None, faults: Vec::new(), files: 0, bytes: 0 };
+    let dir = dir.as_fd();
+    let bytes = match read_manifest(dir, options, &mut check.faults) {
+        Ok(bytes) => bytes,
+        Err(fault) => {
+            check.faults.push(fault);
+            check.faults.sort();
+            return check;
+        }
+    };
+    let actual = Digest::of(&bytes);
+    check.digest = Some(actual);
+    match (named, Manifest::parse(&bytes)) {
+        (Some(named), parsed) if named != actual => {
+            let fault = Fault::new(FaultCode::ManifestDigest, MANIFEST_FILE);
+            check.faults.push(fault.expected(named).actual(actual));
+            if let Err(error) = parsed {
+                check.faults.push(Fault::new(FaultCode::ManifestInvalid, MANIFEST_FILE).actual(error));
+            }
+        }
+        (_, Err(error)) => {
+            check.faults.push(Fault::new(FaultCode::ManifestInvalid, MANIFEST_FILE).actual(error))
+        }
+        (_, Ok(manifest)) => {
+            check_root(dir, &manifest, options, &mut check.faults);
+            options.progress.begin("checking", manifest.packages().len());
+            let parts = for_each(manifest.packages().len(), |index| {
+                let mut part = Part::new(dir, &manifest.packages()[index], options);
+                part.run();
+                options.progress.advance();
+                (part.faults, part.files, part.bytes)
+            });
+            for (faults, files, bytes) in parts {
+                check.faults.extend(faults);
+                check.files += files;
+                check.bytes += bytes;
+            }
+            check.manifest = Some(manifest);
+        }
+    }
+    check.faults.sort();
+    check
+}
+
+fn read_manifest(
+    dir: BorrowedFd<'_>,
+    options: &CheckOptions<'_>,
+    faults: &mut Vec<Fault>,
+) -> Result<Vec<u8>, Fault> {
+    let fail = |error: io::Error| absent_or_unreadable(MANIFEST_FILE, &error);
+    let file = open_file(dir, MANIFEST_FILE).map_err(fail)?;
+    let stamp = Stamp::of(&file).map_err(fail)?;
+    if stamp.kind != EntryKind::File {
+        let fault = Fault::new(FaultCode::WrongType, MANIFEST_FILE);
+        return Err(fault.expected("file").actual(describe_kind(stamp.kind)));
+    }
+    check_mode(MANIFEST_FILE, stamp.mode, 0o444, options, faults);
+    let mut bytes = Vec::new();
+    file.take(MAX_MANIFEST_BYTES + 1).read_to_end(&mut bytes).map_err(fail)?;
+    Ok(bytes)
+}
+
+/// Checks that the directory holds the manifest and the packages' names and nothing else.
+fn check_root(dir: BorrowedFd<'_>, manifest: &Manifest, options: &CheckOptions<'_>, faults: &mut Vec<Fault>) {
+    match Stamp::of(dir) {
+        Ok(stamp) => check_mode(".", stamp.mode, DIRECTORY_MODE, options, faults),
+        Err(error) => faults.push(Fault::io(".", &error)),
+    }
+    match list_dir(dir) {
+        Ok(entries) => {
+            let known = |entry: &Entry| {
+                entry.name == MANIFEST_FILE.as_bytes()
+                    || manifest
+                        .packages()
+                        .binary_search_by(|package| package.id().as_str().as_bytes().cmp(&entry.name))
+                        .is_ok()
+            };
+            faults.extend(entries.iter().filter(|entry| !known(entry)).map(|entry| unexpected("", entry)));
+        }
+        Err(error) => faults.push(Fault::io(".", &error)),
+    }
+}
+
+fn unexpected(above: &str, entry: &Entry) -> Fault {
+    Fault::new(FaultCode::Unexpected, join(above, &escape_bytes(&entry.name)))
+        .actual(describe_kind(entry.kind))
+}
+
+fn join(above: &str, name: &str) -> String {
+    if above.is_empty() { name.to_owned() } else { format!("{above}/{name}") }
+}
+
+fn check_mode(path: &str, actual: u32, expected: u32, options: &CheckOptions<'_>, faults: &mut Vec<Fault>) {
+    let differs = if options.portable {
+        // A directory is searchable or it could not be read; of a file only this bit is content.
+        (actual & 0o111 != 0) != (expected & 0o111 != 0)
+    } else {
+        actual != expected
+    };
+    if differs {
+        let fault = Fault::new(FaultCode::WrongMode, path);
+        faults.push(fault.expected(format_args!("{expected:04o}")).actual(format_args!("{actual:04o}")));
+    }
+}
+
+fn absent_or_unreadable(path: &str, error: &io::Error) -> Fault {
+    match error.kind() {
+        io::ErrorKind::NotFound => Fault::new(FaultCode::Missing, path),
+        // A link where something else should be: opening refuses to follow it.
+        _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            Fault::new(FaultCode::WrongType, path).actual(describe_kind(EntryKind::Link))
+        }
+        _ => Fault::io(path, error),
+    }
+}
+
+/// The check of one package.
+struct Part<'a> {
+    root: BorrowedFd<'a>,
+    package: &'a PackageEntry,
+    options: &'a CheckOptions<'a>,
+    buffer: Vec<u8>,
+    faults: Vec<Fault>,
+    files: u64,
+    bytes: u64,
+}
+
+/// What the manifest says of the entries of one directory, by name.
+type Expected<'a> = BTreeMap<&'a [u8], EntryKind>;
+
+impl<'a> Part<'a> {
+    fn new(root: BorrowedFd<'a>, package: &'a PackageEntry, options: &'a CheckOptions<'a>) -> Self {
+        let buffer = vec![0; BUFFER_BYTES];
+        Self { root, package, options, buffer, faults: Vec::new(), files: 0, bytes: 0 }
+    }
+
+    fn run(&mut self) {
+        let id = self.package.id().as_str();
+        let handle = match self.open_directory(self.root, id, id) {
+            Ok(handle) => handle,
+            Err(fault) => return self.faults.push(fault),
+        };
+        for (path, expected) in expected_directories(self.package) {
+            self.check_directory(&handle, path, &expected);
+        }
+        for file in self.package.listing().files() {
+            if let Err(fault) = self.check_file(&handle, file) {
+                self.faults.extend(fault);
+            }
+        }
+    }
+
+    /// The path as the report shows it.
+    fn shown(&self, path: &str) -> String {
+        if path.is_empty() { self.package.id().to_string() } else { format!("{}/{path}", self.package.id()) }
+    }
+
+    fn open_directory(&mut self, above: impl AsFd, path: &str, shown: &str) -> Result<OwnedFd, Fault> {
+        let wrong_type = |actual: EntryKind| {
+            Fault::new(FaultCode::WrongType, shown).expected("directory").actual(describe_kind(actual))
+        };
+        let handle = open_dir(&above, path).map_err(|error| match kind_at(&above, path) {
+            Found::Kind(kind) if kind != EntryKind::Directory => wrong_type(kind),
+            _ => absent_or_unreadable(shown, &error),
+        })?;
+        match Stamp::of(&handle) {
+            Ok(stamp) => check_mode(shown, stamp.mode, DIRECTORY_MODE, self.options, &mut self.faults),
+            Err(error) => return Err(Fault::io(shown, &error)),
+        }
+        Ok(handle)
+    }
+
+    /// Compares the names in one directory with those that the manifest has there.
+    fn check_directory(&mut self, package: &OwnedFd, path: &str, expected: &Expected<'_>) {
+        let shown = self.shown(path);
+        let opened;
+        let handle = if path.is_empty() {
+            package
+        } else {
+            match self.open_directory(package, path, &shown) {
+                Ok(handle) => {
+                    opened = handle;
+                    &opened
+                }
+                Err(fault) => return self.faults.push(fault),
+            }
+        };
+        match list_dir(handle) {
+            // What is there but of another kind is found when it is opened.
+            Ok(entries) => {
+                let stray = entries.iter().filter(|entry| !expected.contains_key(entry.name.as_slice()));
+                self.faults.extend(stray.map(|entry| unexpected(&shown, entry)));
+            }
+            Err(error) => self.faults.push(Fault::io(shown, &error)),
+        }
+    }
+
+    fn check_file(&mut self, package: &OwnedFd, entry: &FileEntry) -> Result<(), Option<Fault>> {
+        let shown = self.shown(entry.path.as_str());
+        let mut file = open_file(package, entry.path.as_str())
+            .map_err(|error| self.open_fault(package, entry, &shown, &error))?;
+        let stamp = Stamp::of(&file).map_err(|error| Fault::io(shown.as_str(), &error))?;
+        if stamp.kind != EntryKind::File {
+            let fault = Fault::new(FaultCode::WrongType, shown);
+            return Err(Some(fault.expected("file").actual(describe_kind(stamp.kind))));
+        }
+        let mode = if entry.executable { 0o555 } else { 0o444 };
+        check_mode(&shown, stamp.mode, mode, self.options, &mut self.faults);
+        if stamp.size != entry.size {
+            let fault = Fault::new(FaultCode::WrongSize, shown);
+            return Err(Some(fault.expected(entry.size).actual(stamp.size)));
+        }
+        let (digest, bytes) =
+            self.hash(&mut file, entry.size).map_err(|error| Fault::io(shown.as_str(), &error))?;
+        self.files += 1;
+        self.bytes += bytes;
+        if bytes != entry.size {
+            let fault = Fault::new(FaultCode::WrongSize, shown);
+            return Err(Some(fault.expected(entry.size).actual(bytes)));
+        }
+        if digest != entry.digest {
+            let fault = Fault::new(FaultCode::WrongHash, shown);
+            return Err(Some(fault.expected(entry.digest).actual(digest)));
+        }
+        Ok(())
+    }
+
+    /// Says what is wrong with a file that did not open; nothing where a directory above it is at
+    /// fault and has been reported as such.
+    fn open_fault(
+        &self,
+        package: &OwnedFd,
+        entry: &FileEntry,
+        shown: &str,
+        error: &io::Error,
+    ) -> Option<Fault> {
+        match kind_at(package, entry.path.as_str()) {
+            Found::Kind(kind) if kind != EntryKind::File => {
+                let fault = Fault::new(FaultCode::WrongType, shown);
+                Some(fault.expected("file").actual(describe_kind(kind)))
+            }
+            Found::NoParent => None,
+            _ => Some(absent_or_unreadable(shown, error)),
+        }
+    }
+
+    /// Reads one byte more than there should be, so that a file that grew is seen.
+    fn hash(&mut self, file: &mut File, size: u64) -> io::Result<(Digest, u64)> {
+        let mut hasher = Hasher::default();
+        let mut limited = file.take(size + 1);
+        loop {
+            match limited.read(&mut self.buffer) {
+                Ok(0) => break,
+                Ok(read) => hasher.update(&self.buffer[..read]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let bytes = hasher.bytes();
+        Ok((hasher.finish(), bytes))
+    }
+}
+
+/// What a second look finds where opening failed.
+enum Found {
+    Kind(EntryKind),
+    NoParent,
+    Nothing,
+}
+
+fn kind_at(above: impl AsFd, path: &str) -> Found {
+    let stamp = match path.rsplit_once('/') {
+        None => Stamp::at(above, path.as_bytes()),
+        Some((parent, name)) => match open_dir(above, parent) {
+            Ok(parent) => Stamp::at(parent, name.as_bytes()),
+            Err(_) => return Found::NoParent,
+        },
+    };
+    stamp.map_or(Found::Nothing, |stamp| Found::Kind(stamp.kind))
+}
+
+/// The directories of a package, its own as the empty path, each with its entries' names.
+fn expected_directories(package: &PackageEntry) -> BTreeMap<&str, Expected<'_>> {
+    let mut directories: BTreeMap<&str, Expected<'_>> = BTreeMap::from([("", BTreeMap::new())]);
+    for file in package.listing().files() {
+        let path = file.path.as_str();
+        let above = file.path.directories().map(|directory| (directory, EntryKind::Directory));
+        for (path, kind) in above.chain([(path, EntryKind::File)]) {
+            let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+            directories.entry(parent).or_default().insert(name.as_bytes(), kind);
+        }
+    }
+    directories
+}
