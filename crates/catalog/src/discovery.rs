@@ -10,6 +10,7 @@ use camino::Utf8PathBuf;
 use rustix::fs::{AtFlags, FileType, readlinkat, statat};
 use skillfreeze_manifest::{
     Diagnostic, Entry, EntryKind, Limits, Progress, Severity, Silent, escape_bytes, for_each, list_dir,
+    open_dir,
 };
 
 use crate::conflict::{Catalog, Found, LeftOut};
@@ -117,7 +118,8 @@ impl Catalog {
 /// What else lies about in a root is none of our business: files, dot entries such as `.git` and
 /// `.venv`, and the dependencies that package managers unpack beside.
 fn list_candidates(source: &Source) -> io::Result<Vec<Entry>> {
-    let mut entries = list_dir(&source.root)?;
+    // A `Dir` may be open for lookups alone, as cap-std's are on Linux.
+    let mut entries = list_dir(open_dir(&source.root, ".")?)?;
     entries.retain(|entry| {
         !entry.name.starts_with(b".")
             && entry.name != b"node_modules"

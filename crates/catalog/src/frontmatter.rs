@@ -1,5 +1,6 @@
 //! What a package says of itself at the top of its `SKILL.md`.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use skillfreeze_manifest::{Diagnostic, Limits, SKILL_FILE, Severity, SkillId, Version};
@@ -32,7 +33,7 @@ pub struct FrontMatter {
     pub allowed_tools: Option<String>,
     /// The entries of `metadata` that are text, in their source form: `1.10` stays `1.10`.
     pub metadata: BTreeMap<String, String>,
-    /// Warnings and infos, in the order of the file.
+    /// Warnings and infos, in the order of the file, those without a place last.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -44,8 +45,8 @@ pub struct FrontMatter {
 /// the file, columns in characters.
 ///
 /// # Errors
-/// All that is wrong, warnings and infos too, in the order of the file; at least one of it is an
-/// error.
+/// All that is wrong, warnings and infos too, in the order of the file and then what is missing; at
+/// least one is an error.
 pub fn parse_front_matter(
     bytes: &[u8],
     directory: Option<&str>,
@@ -65,7 +66,10 @@ pub fn parse_front_matter(
         fields.say(Severity::Warning, "skill-md-large", format!("`{SKILL_FILE}` has {} bytes", bytes.len()));
     }
     let mut diagnostics: Vec<_> = fields.diagnostics.into_iter().map(at_file).collect();
-    diagnostics.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
+    // What is missing has no place; it comes last, the worst of it first.
+    diagnostics.sort_by_key(|diagnostic| {
+        (diagnostic.line.is_none(), diagnostic.line, diagnostic.column, Reverse(diagnostic.severity))
+    });
     match front_matter {
         Some(front_matter) if !has_error(&diagnostics) => Ok(FrontMatter { diagnostics, ..front_matter }),
         _ => Err(diagnostics),
