@@ -1,1 +1,79 @@
-//! Placeholder.
+//! Verifies frozen agent skills and launches a sandboxed command that reads them.
+//!
+//! This is the trusted part of the project: it depends on the manifest and on system calls, and on
+//! no store, catalog, YAML, database or async runtime.
+//!
+//! A launch goes through types that carry its stages: [`Verified`] holds the handle of a snapshot
+//! whose every byte was hashed, and only [`Verified::check`] makes one; [`Launch`] holds a verified
+//! snapshot and a [`LaunchPlan`], worked out as data; [`Launch::run`] starts three processes:
+//!
+//! * `main` holds the lease and the record, starts the helper, waits, checks again, ends the record;
+//! * `helper` gives up root's powers where it has them and becomes bubblewrap;
+//! * `inner` is the first process inside: it checks that the sandbox is what was planned, starts the
+//!   command, relays signals and reaps.
+//!
+//! The latter two are the calling program itself, started again, so its `main` begins with [`init`].
+//!
+//! ```no_run
+//! use skillfreeze_manifest::{CheckOptions, Silent};
+//! use skillfreeze_mount::{Verified, init};
+//!
+//! # fn open() -> cap_std::fs::Dir { unimplemented!() }
+//! init();
+//! let digest = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".parse()?;
+//! let options = CheckOptions { portable: false, progress: &Silent };
+//! let verified = Verified::check(open(), "/srv/snapshot".into(), digest, &options)?;
+//! println!("{} files match", verified.counts().files);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod alias;
+mod bind;
+mod bubblewrap;
+mod guard;
+mod helper;
+mod host;
+mod inner;
+mod integrity;
+mod launch;
+mod plan;
+mod protocol;
+mod record;
+mod selfcheck;
+mod status;
+mod verify;
+
+pub use alias::expand_argument;
+pub use bind::{Bind, BindError};
+pub use bubblewrap::{Refusal, explain};
+pub use guard::{Guard, Guarded};
+pub use host::{Bubblewrap, BubblewrapChoice, BubblewrapError, Host, SystemEntry};
+pub use integrity::{Integrity, Method, STRONGEST, Sandbox, UnknownName};
+pub use launch::{Ended, Exit, Launch, LaunchError, Session};
+pub use plan::{LaunchPlan, LaunchRequest, Mount, Names, Network, PLAN_SCHEMA, PlanError, PlanWarning};
+pub use record::{
+    CheckRecord, Checks, ErrorRecord, InsideRecord, LaunchRecord, Outcome, Provenance, RECORD_SCHEMA,
+    RecordFile, RunContext, RunRecord,
+};
+pub use status::{Event, STATUS_SCHEMA, StatusWriter};
+pub use verify::{Counts, Verified, VerifyError, is_trusted_owner};
+
+/// Becomes the helper or the first process of a sandbox when the program was started as one.
+///
+/// Must be the first thing that a program does which launches anything, before it starts a thread:
+/// the helper changes its namespaces and its user, which takes a process with one thread. Returns
+/// at once in every other case.
+pub fn init() {
+    let mut arguments = std::env::args_os().skip(1);
+    let (Some(role), Some(numbers), None) = (arguments.next(), arguments.next(), arguments.next()) else {
+        return;
+    };
+    let run = match role.to_str() {
+        Some(protocol::HELPER) => helper::run,
+        Some(protocol::INNER) => inner::run,
+        _ => return,
+    };
+    let status = protocol::Numbers::from_argument(&numbers).map_or(125, run);
+    std::process::exit(status);
+}

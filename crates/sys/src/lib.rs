@@ -1,1 +1,135 @@
-//! Placeholder.
+//! The system calls that no crate wraps: the only unsafe code of the project.
+//!
+//! Each function is one call, named as its manual page names it, with its arguments typed.
+#![expect(unsafe_code, reason = "this crate exists to hold it")]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+
+/// Takes over a descriptor that this process was started with.
+///
+/// # Errors
+/// `EBADF` when nothing is open at that number.
+///
+/// # Soundness
+/// The caller must be the only one to take `number` over: the parent put it there for this purpose.
+/// A second owner could close it under the first, which is a bug, though not one of memory.
+pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: fcntl(2) F_GETFD takes no pointer and changes nothing.
+    if number < 0 || unsafe { libc::fcntl(number, libc::F_GETFD) } == -1 {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // SAFETY: the descriptor is open, and by this function's contract nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Sets or clears close-on-exec on a descriptor given by its number.
+///
+/// # Errors
+/// What fcntl(2) `F_SETFD` says.
+pub fn set_cloexec(number: RawFd, close: bool) -> io::Result<()> {
+    let flags = if close { libc::FD_CLOEXEC } else { 0 };
+    // SAFETY: fcntl(2) F_SETFD takes no pointer.
+    check(unsafe { libc::fcntl(number, libc::F_SETFD, flags) })
+}
+
+/// Marks every descriptor from `first` up close-on-exec, by close_range(2) with
+/// `CLOSE_RANGE_CLOEXEC` (Linux 5.11), or one by one where the kernel lacks it.
+///
+/// # Errors
+/// What `/proc/self/fd` or fcntl(2) says.
+#[cfg(target_os = "linux")]
+pub fn cloexec_from(first: RawFd) -> io::Result<()> {
+    let start = libc::c_ulong::try_from(first).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    // SAFETY: close_range(2) takes no pointer; close-on-exec does not close anything now.
+    let done = unsafe {
+        libc::syscall(libc::SYS_close_range, start, libc::c_ulong::from(u32::MAX), libc::CLOSE_RANGE_CLOEXEC)
+    };
+    if done == 0 {
+        return Ok(());
+    }
+    // SAFETY: sysconf(3) takes no pointer.
+    let open_max = unsafe { libc::sysconf(libc::_SC_OPEN_MAX) };
+    for number in first..RawFd::try_from(open_max).unwrap_or(RawFd::MAX) {
+        match set_cloexec(number, true) {
+            Err(error) if error.raw_os_error() != Some(libc::EBADF) => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What [`mount_setattr`] sets on a mount.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MountAttributes {
+    /// No writing through this mount.
+    pub read_only: bool,
+    /// No set-user-ID programs.
+    pub no_suid: bool,
+    /// No devices.
+    pub no_dev: bool,
+}
+
+/// Changes a mount and all below it, by mount_setattr(2) with `AT_EMPTY_PATH|AT_RECURSIVE`.
+///
+/// `mount` is a descriptor of the mount, as open_tree(2) gives it.
+///
+/// # Errors
+/// What mount_setattr(2) says; `ENOSYS` before Linux 5.12.
+#[cfg(target_os = "linux")]
+pub fn mount_setattr(mount: impl AsFd, attributes: MountAttributes) -> io::Result<()> {
+    let flag = |set: bool, flag: u64| if set { flag } else { 0 };
+    let attr_set = flag(attributes.read_only, libc::MOUNT_ATTR_RDONLY)
+        | flag(attributes.no_suid, libc::MOUNT_ATTR_NOSUID)
+        | flag(attributes.no_dev, libc::MOUNT_ATTR_NODEV);
+    let attributes = libc::mount_attr { attr_set, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    // SAFETY: the path is an empty C string and the structure has the size that is passed with it.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_fd().as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::IntoRawFd as _;
+
+    use super::*;
+
+    #[test]
+    fn takes_over_what_is_open_and_nothing_else() {
+        let number = OwnedFd::from(tempfile::tempfile().unwrap()).into_raw_fd();
+        let owned = inherited(number).unwrap();
+        drop(owned);
+        for number in [-1, 1 << 20] {
+            assert_eq!(
+                inherited(number).map_err(|error| error.raw_os_error()).err(),
+                Some(Some(libc::EBADF))
+            );
+        }
+    }
+
+    #[test]
+    fn cloexec_is_set_and_cleared() {
+        let file = tempfile::tempfile().unwrap();
+        // SAFETY: fcntl(2) F_GETFD takes no pointer.
+        let flags = |number| unsafe { libc::fcntl(number, libc::F_GETFD) };
+        set_cloexec(file.as_raw_fd(), false).unwrap();
+        assert_eq!(flags(file.as_raw_fd()), 0);
+        cloexec_from(3).unwrap();
+        assert_eq!(flags(file.as_raw_fd()), libc::FD_CLOEXEC);
+        assert!(set_cloexec(1 << 20, true).is_err());
+    }
+}

@@ -1,0 +1,107 @@
+//! The first process inside the sandbox: checks, starts the command, relays signals, reaps.
+//!
+//! It is this program, started by bubblewrap through an open descriptor, and it is process 1 of its
+//! namespace: when it ends, the kernel ends everything else in there.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::thread;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use crate::protocol::{InnerPlan, Numbers, Report, receive};
+use crate::selfcheck;
+
+/// Runs the inner process; its status means nothing, the reports say it all.
+pub(crate) fn run(numbers: Numbers) -> i32 {
+    let (Ok(report), Ok(control)) =
+        (skillfreeze_sys::inherited(numbers.report()), skillfreeze_sys::inherited(numbers.control()))
+    else {
+        return 125;
+    };
+    let (report, control) = (File::from(report), File::from(control));
+    let ended = prepare(numbers).map_err(|error| Report::HelperFailed {
+        doing: "preparing the first process of the sandbox".to_owned(),
+        message: error.to_string(),
+    });
+    let ended = ended.and_then(|plan| supervise(&plan, &report, control));
+    let ended = ended.unwrap_or_else(|failed| failed);
+    // If `main` is gone there is nobody to tell, and the sandbox ends either way.
+    let _ = ended.send(&report);
+    0
+}
+
+/// Takes the plan, gives the command its own standard error back, and closes the rest.
+fn prepare(numbers: Numbers) -> io::Result<InnerPlan> {
+    let stderr = skillfreeze_sys::inherited(numbers.stderr())?;
+    rustix::stdio::dup2_stderr(&stderr)?;
+    let plan: InnerPlan = receive(numbers.inner_plan())?;
+    skillfreeze_sys::cloexec_from(3)?;
+    for &number in &plan.keep {
+        skillfreeze_sys::set_cloexec(number, false)?;
+    }
+    Ok(plan)
+}
+
+/// Does everything from the check to the command's end.
+fn supervise(plan: &InnerPlan, report: &File, control: File) -> Result<Report, Report> {
+    let failed = |error: selfcheck::Failed| Report::CheckFailed {
+        check: error.check.to_owned(),
+        detail: error.detail,
+    };
+    let passed = selfcheck::run(plan).map_err(failed)?;
+    let tell = |told: Report| told.send(report).map_err(|_| told);
+    tell(Report::Checked { skills: passed.skills, probes: passed.probes, noexec: passed.noexec })?;
+    let command =
+        start(plan).map_err(|error| Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) })?;
+    tell(Report::Started)?;
+    relay_signals(control, command);
+    Ok(reap_until(command))
+}
+
+/// Starts the command in a process group of its own, so that a signal reaches what it started too,
+/// as one typed at a terminal does.
+fn start(plan: &InnerPlan) -> io::Result<Pid> {
+    let (program, arguments) = plan.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear().envs(plan.environment.iter().map(|(name, value)| (name, value)));
+    let child = command.process_group(0).spawn()?;
+    let id = i32::try_from(child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
+    Ok(Pid::from_raw(id))
+}
+
+/// Sends each signal that `main` writes into the pipe on to the command's group; ends the sandbox
+/// when the pipe closes, which it does only when `main` is gone.
+fn relay_signals(mut control: File, command: Pid) {
+    thread::spawn(move || {
+        let mut number = [0];
+        while control.read_exact(&mut number).is_ok() {
+            if let Ok(signal) = Signal::try_from(i32::from(number[0])) {
+                // The command may have ended just now.
+                let _ = killpg(command, signal);
+            }
+        }
+        std::process::exit(125);
+    });
+}
+
+/// Reaps every child, also those that the command left behind, until the command itself has ended.
+fn reap_until(command: Pid) -> Report {
+    loop {
+        match waitpid(None, None) {
+            Ok(WaitStatus::Exited(pid, status)) if pid == command => return Report::Exited { status },
+            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == command => {
+                return Report::Killed { signal: signal as i32 };
+            }
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => {
+                let doing = "waiting for the command".to_owned();
+                return Report::HelperFailed { doing, message: error.to_string() };
+            }
+        }
+    }
+}

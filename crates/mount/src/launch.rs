@@ -1,0 +1,514 @@
+//! A launch: starts the helper, follows the reports, checks again after the end, keeps the record.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use command_fds::{CommandFdExt as _, FdMapping};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::pipe::{PipeFlags, pipe_with};
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::{Handle, Signals};
+use skillfreeze_manifest::{CheckOptions, EntryKind, Fault, Progress, Stamp};
+
+use crate::bind::{Bind, overlaps};
+use crate::bubblewrap::{Refusal, SnapshotSource, Sources, arguments, explain};
+use crate::guard::Guard;
+use crate::host::{Host, kind_at};
+use crate::integrity::Integrity;
+use crate::plan::{LaunchPlan, LaunchRequest, Mount, PlanError};
+use crate::protocol::{HELPER, HelperPlan, Identity, InnerPlan, Numbers, Report, memory_file};
+use crate::record::{CheckRecord, ErrorRecord, InsideRecord, Outcome, RecordFile, RunContext, RunRecord};
+use crate::status::{Event, StatusWriter};
+use crate::verify::Verified;
+
+/// Signals that reach the command instead of this process while it runs.
+const RELAYED: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+/// Directories over which the helper of root mounts the snapshot, in its own mount namespace; the
+/// first that no bind comes from.
+const STAGES: [&str; 5] = ["/mnt", "/media", "/srv", "/opt", "/home"];
+/// The most of bubblewrap's messages that is kept.
+const MAX_MESSAGE_BYTES: u64 = 16 << 10;
+
+/// A checked snapshot and a plan for it, ready to start.
+#[derive(Debug)]
+pub struct Launch {
+    verified: Verified,
+    plan: LaunchPlan,
+    required: Option<Integrity>,
+    guards: Vec<Guard>,
+    kernel: String,
+}
+
+/// What a caller brings to a launch beside the plan.
+pub struct Session<'a> {
+    /// What the record says that the launch does not know.
+    pub context: RunContext,
+    /// Where the record is kept.
+    pub records: Vec<RecordFile>,
+    /// Where status lines go.
+    pub status: StatusWriter,
+    /// A lock on the snapshot, held until the end so that nothing cleans it up.
+    pub lease: Option<OwnedFd>,
+    /// The time, RFC 3339, UTC.
+    pub clock: fn() -> String,
+    /// Is told how far the check after the end has come.
+    pub progress: &'a dyn Progress,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Exit {
+    /// By itself, with this status.
+    Status(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Exit {
+    /// The status as shells give it: 128 and the signal's number for a signal.
+    #[must_use]
+    pub fn code(self) -> i32 {
+        match self {
+            Self::Status(status) => status,
+            Self::Signal(signal) => 128 + signal,
+        }
+    }
+}
+
+/// A launch that went well.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Ended {
+    /// How the command ended.
+    pub exit: Exit,
+    /// Whether the packages' own programs could not be started from their directory.
+    pub noexec: bool,
+}
+
+/// Why a launch failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// The record cannot be written.
+    #[error("cannot write the run record")]
+    Record(#[source] io::Error),
+    /// The processes cannot be started.
+    #[error("cannot start the sandbox: {doing}")]
+    Start {
+        /// What was being done.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The helper, or the first process inside, could not do its part.
+    #[error("cannot start the sandbox: {doing}: {message}")]
+    Helper {
+        /// What it was doing.
+        doing: String,
+        /// What the system said.
+        message: String,
+    },
+    /// bubblewrap refused, for a known reason.
+    #[error("{}: `{message}`", .refusal.sentence)]
+    Refused {
+        /// The reason.
+        refusal: Refusal,
+        /// What bubblewrap said.
+        message: String,
+    },
+    /// bubblewrap ended without starting the sandbox.
+    #[error("bubblewrap failed: `{message}`")]
+    Bubblewrap {
+        /// What it said.
+        message: String,
+    },
+    /// What stands inside the sandbox is not what was planned; the command was not started.
+    #[error("the sandbox is not as planned ({check}): {detail}")]
+    SelfCheck {
+        /// The stable code of the check.
+        check: String,
+        /// What was found.
+        detail: String,
+    },
+    /// The command could not be started.
+    #[error("cannot run `{program}`")]
+    NotStarted {
+        /// The program.
+        program: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The sandbox ended without a word, so it was killed.
+    #[error("the sandbox was killed before the command ended")]
+    Lost,
+    /// The snapshot did not match after the end: what the command read may have been changed.
+    #[error("the snapshot changed while the command ran: {} fault{}, the first is {}", .faults.len(), if .faults.len() == 1 { "" } else { "s" }, .faults[0])]
+    Changed {
+        /// All that does not match.
+        faults: Vec<Fault>,
+        /// How the command ended.
+        exit: Exit,
+    },
+    /// Something from which a later run would take skills appeared or was exchanged.
+    #[error("`{}` appeared or was exchanged while the command ran", .paths[0])]
+    SourceAppeared {
+        /// Where; at least one.
+        paths: Vec<Utf8PathBuf>,
+        /// How the command ended.
+        exit: Exit,
+    },
+}
+
+impl LaunchError {
+    /// The stable code.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Record(_) => "record-not-written",
+            Self::Start { .. } | Self::Helper { .. } => "sandbox-start",
+            Self::Refused { refusal, .. } => refusal.code,
+            Self::Bubblewrap { .. } => "bwrap-failed",
+            Self::SelfCheck { check, .. } => check,
+            Self::NotStarted { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                "command-not-found"
+            }
+            Self::NotStarted { .. } => "command-not-executable",
+            Self::Lost => "sandbox-lost",
+            Self::Changed { .. } => "integrity-after-run",
+            Self::SourceAppeared { .. } => "source-appeared",
+        }
+    }
+
+    /// The exit status of the program, as `env` and `timeout` have it: 127 when there is no such
+    /// command, 126 when it could not be run, 125 for every failure of the launch itself.
+    #[must_use]
+    pub fn status(&self) -> i32 {
+        match self {
+            Self::NotStarted { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
+            Self::NotStarted { .. } => 126,
+            _ => 125,
+        }
+    }
+}
+
+impl Launch {
+    /// Plans a launch of a checked snapshot.
+    ///
+    /// # Errors
+    /// [`PlanError`].
+    pub fn new(verified: Verified, request: LaunchRequest, host: &Host) -> Result<Self, PlanError> {
+        let plan = LaunchPlan::new(&verified, &request, host)?;
+        let LaunchRequest { require: required, guards, .. } = request;
+        Ok(Self { verified, plan, required, guards, kernel: host.kernel.clone() })
+    }
+
+    /// What the sandbox is given.
+    #[must_use]
+    pub fn plan(&self) -> &LaunchPlan {
+        &self.plan
+    }
+
+    /// Starts the command, waits for its end and checks everything again.
+    ///
+    /// Call it from the thread that lives as long as the launch: when the thread that started the
+    /// sandbox ends, the kernel ends the sandbox. While it runs, the signals HUP, INT, QUIT, TERM,
+    /// USR1 and USR2 go to the command. The calling program must call [`init`](crate::init) first
+    /// of all.
+    ///
+    /// # Errors
+    /// [`LaunchError`]; also when the command itself ended well but something did not match
+    /// afterwards.
+    pub fn run(self, session: Session<'_>) -> Result<Ended, LaunchError> {
+        let Session { context, records, mut status, lease, clock, progress } = session;
+        let Self { plan, verified, .. } = &self;
+        status.send(&Event::Planned { snapshot: plan.snapshot, integrity: plan.integrity, how: plan.how });
+        let mut record =
+            RunRecord::started(context, verified, plan, self.required, self.kernel.clone(), clock());
+        status.send(&Event::Verified(record.checks.before.clone()));
+        let result = write_all(&records, &record)
+            .and_then(|()| self.execute(&mut record, &mut status))
+            .and_then(|ended| self.conclude(ended, &mut record, &mut status, progress));
+        record.ended_at = Some(clock());
+        record.outcome = if result.is_ok() { Outcome::Exited } else { Outcome::Failed };
+        record.error = result.as_ref().err().map(describe);
+        let written = write_all(&records, &record);
+        // A failure of the launch is what the caller must hear of, before one to write it down.
+        let result = result.and_then(|ended| written.map(|()| ended));
+        if let Err(error) = &result {
+            let ErrorRecord { code, message } = describe(error);
+            status.send(&Event::Error { code, message });
+        }
+        drop(lease);
+        result
+    }
+
+    /// Starts the sandbox and follows it to its end.
+    fn execute(&self, record: &mut RunRecord, status: &mut StatusWriter) -> Result<Ended, LaunchError> {
+        let mut running = self.start()?;
+        let relay = SignalRelay::new(&running.control)
+            .map_err(|source| LaunchError::Start { doing: "relaying signals", source })?;
+        let mut last = None;
+        let mut noexec = false;
+        while let Some(report) = running.next_report() {
+            match &report {
+                Report::Checked { skills, probes, noexec: found } => {
+                    noexec = *found;
+                    record.checks.inside = Some(InsideRecord { skills: *skills, probes: *probes, noexec });
+                }
+                Report::Started => status.send(&Event::Started),
+                _ => {}
+            }
+            last = Some(report);
+        }
+        // The pipe has closed, so nothing inside is alive; only bubblewrap is left to be reaped.
+        let waited = running.child.wait();
+        drop(relay);
+        waited.map_err(|source| LaunchError::Start { doing: "waiting for bubblewrap", source })?;
+        match last {
+            Some(Report::Exited { status }) => Ok(Ended { exit: Exit::Status(status), noexec }),
+            Some(Report::Killed { signal }) => Ok(Ended { exit: Exit::Signal(signal), noexec }),
+            Some(Report::HelperFailed { doing, message }) => Err(LaunchError::Helper { doing, message }),
+            Some(Report::CheckFailed { check, detail }) => Err(LaunchError::SelfCheck { check, detail }),
+            Some(Report::NotStarted { errno }) => {
+                let program = self.plan.command.first().map(|program| program.to_string_lossy().into_owned());
+                let source = io::Error::from_raw_os_error(errno);
+                Err(LaunchError::NotStarted { program: program.unwrap_or_default(), source })
+            }
+            Some(Report::Started | Report::Checked { .. }) => Err(LaunchError::Lost),
+            None => Err(running.refusal()),
+        }
+    }
+
+    /// Checks again after the end: every byte, and the places that skills come from.
+    fn conclude(
+        &self,
+        ended: Ended,
+        record: &mut RunRecord,
+        status: &mut StatusWriter,
+        progress: &dyn Progress,
+    ) -> Result<Ended, LaunchError> {
+        let exit = ended.exit;
+        record.exit = Some(exit);
+        status.send(&Event::Exited(exit));
+        let after = self.verified.check_again(&CheckOptions { portable: false, progress });
+        record.checks.after = Some(CheckRecord::from(&after));
+        status.send(&Event::ReVerified(CheckRecord::from(&after)));
+        if !after.faults.is_empty() {
+            return Err(LaunchError::Changed { faults: after.faults, exit });
+        }
+        let changed = self.guards.iter().filter(|guard| guard.has_changed());
+        let paths: Vec<Utf8PathBuf> = changed.map(|guard| guard.path.clone()).collect();
+        if paths.is_empty() { Ok(ended) } else { Err(LaunchError::SourceAppeared { paths, exit }) }
+    }
+
+    /// Starts the helper with all that it and those after it need.
+    fn start(&self) -> Result<Running, LaunchError> {
+        let fail = |doing| move |source| LaunchError::Start { doing, source };
+        let plan = &self.plan;
+        let numbers = Numbers::above(&plan.keep);
+        let binds: Vec<&Bind> = plan
+            .mounts
+            .iter()
+            .filter_map(|mount| match mount {
+                Mount::Bind(bind) => Some(bind),
+                _ => None,
+            })
+            .collect();
+        let identity = self.identity(&binds).map_err(fail("choosing where to mount the snapshot"))?;
+        let snapshot = match &identity {
+            Some(identity) => SnapshotSource::Staged(&identity.stage),
+            None => SnapshotSource::Handle(numbers.snapshot()),
+        };
+        let sources = Sources { snapshot, first_bind: numbers.first_bind() };
+        let arguments = join_nul(&arguments(plan, &sources));
+        let inner = self.inner_plan().map_err(fail("examining the snapshot"))?;
+        let helper = HelperPlan {
+            bubblewrap: plan.backend.path.clone(),
+            binds: binds.len(),
+            keep: plan.keep.clone(),
+            identity,
+        };
+        let json = |value: Result<Vec<u8>, serde_json::Error>| value.map_err(io::Error::from);
+        let memory = |name, bytes: io::Result<Vec<u8>>| bytes.and_then(|bytes| memory_file(name, &bytes));
+
+        let (control_read, control) =
+            pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from).map_err(fail("making a pipe"))?;
+        let (reports, report_write) =
+            pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from).map_err(fail("making a pipe"))?;
+        let messages = memory_file("bubblewrap-messages", b"").map_err(fail("making a memory file"))?;
+        let mut handed: Vec<(i32, io::Result<OwnedFd>)> = vec![
+            (
+                numbers.helper_plan(),
+                memory("helper-plan", json(serde_json::to_vec(&helper))).map(OwnedFd::from),
+            ),
+            (numbers.arguments(), memory("bubblewrap-arguments", Ok(arguments)).map(OwnedFd::from)),
+            (numbers.inner_plan(), memory("inner-plan", json(serde_json::to_vec(&inner))).map(OwnedFd::from)),
+            (numbers.program(), open_own_program()),
+            (numbers.control(), Ok(control_read)),
+            (numbers.report(), Ok(report_write)),
+            (numbers.stderr(), io::stderr().as_fd().try_clone_to_owned()),
+            (numbers.snapshot(), self.verified.as_fd().try_clone_to_owned()),
+        ];
+        handed.extend((numbers.first_bind()..).zip(binds.iter().map(|bind| open_bind(bind))));
+        let mappings = handed
+            .into_iter()
+            .map(|(child_fd, parent_fd)| parent_fd.map(|parent_fd| FdMapping { parent_fd, child_fd }))
+            .collect::<io::Result<Vec<_>>>()
+            .map_err(fail("opening what is to be mounted"))?;
+
+        let mut command = Command::new("/proc/self/exe");
+        command.arg(HELPER).arg(numbers.to_argument()).env_clear();
+        let stderr = messages.try_clone().map_err(fail("making a memory file"))?;
+        command.stderr(Stdio::from(stderr));
+        command
+            .fd_mappings(mappings)
+            .map_err(|_| io::Error::from(io::ErrorKind::AlreadyExists))
+            .map_err(fail("numbering descriptors"))?;
+        let child = command.spawn().map_err(fail("starting the helper"))?;
+        // This process's own ends of what it handed down must close, or the pipes never end.
+        drop(command);
+        Ok(Running {
+            child,
+            reports: BufReader::new(File::from(reports)),
+            control: File::from(control),
+            messages,
+        })
+    }
+
+    /// Whom the helper becomes, if root started it.
+    fn identity(&self, binds: &[&Bind]) -> io::Result<Option<Identity>> {
+        if !self.plan.drops_privileges {
+            return Ok(None);
+        }
+        let is_free = |stage: &Utf8Path| {
+            kind_at(stage) == Some(EntryKind::Directory)
+                && !binds.iter().any(|bind| overlaps(&bind.source, stage))
+        };
+        let stage = STAGES.iter().map(Utf8Path::new).find(|stage| is_free(stage));
+        let stage = stage
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("none of {STAGES:?} is free")))?;
+        let (user, group) = self.plan.user;
+        Ok(Some(Identity { user, group, stage: stage.to_owned() }))
+    }
+
+    fn inner_plan(&self) -> io::Result<InnerPlan> {
+        let plan = &self.plan;
+        let Stamp { device, inode, .. } = Stamp::of(&self.verified)?;
+        Ok(InnerPlan {
+            command: plan.command.clone(),
+            environment: plan.environment.clone().into_iter().collect(),
+            keep: plan.keep.clone(),
+            user: plan.user.0,
+            skills_dir: plan.names.skills_dir.clone(),
+            identity: (device, inode),
+            skills: plan.skills.clone(),
+        })
+    }
+}
+
+fn describe(error: &LaunchError) -> ErrorRecord {
+    let mut message = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        message = format!("{message}: {cause}");
+        source = cause.source();
+    }
+    ErrorRecord { code: error.code().to_owned(), message }
+}
+
+fn write_all(records: &[RecordFile], record: &RunRecord) -> Result<(), LaunchError> {
+    records.iter().try_for_each(|file| file.write(record)).map_err(LaunchError::Record)
+}
+
+/// bubblewrap's `--args` takes options each ended by a NUL.
+fn join_nul(arguments: &[std::ffi::OsString]) -> Vec<u8> {
+    arguments.iter().flat_map(|argument| argument.as_encoded_bytes().iter().copied().chain([0])).collect()
+}
+
+fn open_own_program() -> io::Result<OwnedFd> {
+    Ok(openat(CWD, "/proc/self/exe", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Opens what a bind names, which was canonical when it was planned: through no link now.
+fn open_bind(bind: &Bind) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let path = bind.source.as_std_path();
+    let opened = match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => openat(CWD, path, flags, Mode::empty())?,
+        opened => opened?,
+    };
+    let expected = if bind.is_directory { EntryKind::Directory } else { EntryKind::File };
+    if Stamp::of(&opened)?.kind == expected {
+        Ok(opened)
+    } else {
+        Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("`{}` is no longer what it was", bind.source),
+        ))
+    }
+}
+
+/// A started sandbox.
+struct Running {
+    child: Child,
+    reports: BufReader<File>,
+    control: File,
+    messages: File,
+}
+
+impl Running {
+    /// Waits for the next report; there is none once everything inside has ended.
+    fn next_report(&mut self) -> Option<Report> {
+        let mut line = String::new();
+        match self.reports.read_line(&mut line) {
+            Ok(read) if read > 0 => serde_json::from_str(&line).ok(),
+            _ => None,
+        }
+    }
+
+    /// What bubblewrap said when it ended without starting anything.
+    fn refusal(&mut self) -> LaunchError {
+        let mut message = Vec::new();
+        let read = self
+            .messages
+            .rewind()
+            .and_then(|()| (&self.messages).take(MAX_MESSAGE_BYTES).read_to_end(&mut message));
+        let message = String::from_utf8_lossy(&message).trim().to_owned();
+        match explain(&message) {
+            Some(refusal) if read.is_ok() => LaunchError::Refused { refusal, message },
+            _ => LaunchError::Bubblewrap { message },
+        }
+    }
+}
+
+/// Sends signals that this process receives down the pipe to the command.
+struct SignalRelay(Handle);
+
+impl SignalRelay {
+    fn new(control: &File) -> io::Result<Self> {
+        let mut control = control.try_clone()?;
+        let mut signals = Signals::new(RELAYED)?;
+        let handle = signals.handle();
+        thread::spawn(move || {
+            for signal in signals.forever() {
+                let Ok(number) = u8::try_from(signal) else { continue };
+                if control.write_all(&[number]).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self(handle))
+    }
+}
+
+impl Drop for SignalRelay {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}

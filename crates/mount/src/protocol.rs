@@ -1,0 +1,222 @@
+//! What the processes of a launch tell each other, and over which descriptors.
+//!
+//! `main` starts `helper` with every descriptor at a number known to both; `helper` becomes
+//! bubblewrap, which hands them on to `inner`. Plans travel as JSON in memory files, reports of the
+//! other two as JSON lines in a pipe that ends when the sandbox does, signals as single bytes in a
+//! pipe the other way.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::RawFd;
+
+use camino::Utf8PathBuf;
+use rustix::fs::{MemfdFlags, memfd_create};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use skillfreeze_manifest::SkillId;
+
+/// The first argument of the program when it is started as `helper`.
+pub(crate) const HELPER: &str = "__skillfreeze-helper";
+/// The first argument of the program when it is started as `inner`.
+pub(crate) const INNER: &str = "__skillfreeze-inner";
+
+/// The numbers of the descriptors that a launch hands down.
+///
+/// They lie above all that the caller wants kept, so that those stay at their own numbers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Numbers {
+    base: RawFd,
+}
+
+impl Numbers {
+    /// Far above what shells and tests use by hand.
+    const LOWEST: RawFd = 64;
+
+    /// Chooses numbers that clash with none of `keep`.
+    pub(crate) fn above(keep: &[RawFd]) -> Self {
+        let highest = keep.iter().copied().max().unwrap_or(0);
+        Self { base: Self::LOWEST.max(highest.saturating_add(1)) }
+    }
+
+    /// Reads them from the argument that [`to_argument`](Self::to_argument) made.
+    pub(crate) fn from_argument(argument: &std::ffi::OsStr) -> Option<Self> {
+        argument.to_str()?.parse().ok().map(|base| Self { base })
+    }
+
+    /// The argument that tells the next process the numbers.
+    pub(crate) fn to_argument(self) -> String {
+        self.base.to_string()
+    }
+
+    /// The helper's plan.
+    pub(crate) fn helper_plan(self) -> RawFd {
+        self.base
+    }
+
+    /// bubblewrap's options.
+    pub(crate) fn arguments(self) -> RawFd {
+        self.base + 1
+    }
+
+    /// This program, to be started inside whatever the sandbox's root holds.
+    pub(crate) fn program(self) -> RawFd {
+        self.base + 2
+    }
+
+    /// The inner process's plan.
+    pub(crate) fn inner_plan(self) -> RawFd {
+        self.base + 3
+    }
+
+    /// The reading end of the pipe with signals for the command.
+    pub(crate) fn control(self) -> RawFd {
+        self.base + 4
+    }
+
+    /// The writing end of the pipe with reports.
+    pub(crate) fn report(self) -> RawFd {
+        self.base + 5
+    }
+
+    /// The command's standard error; bubblewrap's own is a memory file.
+    pub(crate) fn stderr(self) -> RawFd {
+        self.base + 6
+    }
+
+    /// The handle of the snapshot.
+    pub(crate) fn snapshot(self) -> RawFd {
+        self.base + 7
+    }
+
+    /// The first of the binds, which follow each other.
+    pub(crate) fn first_bind(self) -> RawFd {
+        self.base + 8
+    }
+
+    /// All that bubblewrap needs, with `binds` of them binds.
+    pub(crate) fn all(self, binds: usize) -> impl Iterator<Item = RawFd> {
+        let end = self.first_bind().saturating_add(RawFd::try_from(binds).unwrap_or(0));
+        self.base + 1..end
+    }
+}
+
+/// What the helper does before it becomes bubblewrap.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct HelperPlan {
+    /// The program to become.
+    pub(crate) bubblewrap: Utf8PathBuf,
+    /// The number of binds.
+    pub(crate) binds: usize,
+    /// Descriptors of the caller that the command keeps.
+    pub(crate) keep: Vec<RawFd>,
+    /// Whom to become first, when root has started it.
+    pub(crate) identity: Option<Identity>,
+}
+
+/// Whom the helper of root becomes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    /// The numeric user.
+    pub(crate) user: u32,
+    /// The numeric group.
+    pub(crate) group: u32,
+    /// Where the snapshot's handle is mounted, in a mount namespace of the helper's own, so that
+    /// this user reaches it.
+    pub(crate) stage: Utf8PathBuf,
+}
+
+/// What the first process inside the sandbox does.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct InnerPlan {
+    /// The program and its arguments.
+    pub(crate) command: Vec<OsString>,
+    /// Its whole environment.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    /// Descriptors that it keeps.
+    pub(crate) keep: Vec<RawFd>,
+    /// Who it must be.
+    pub(crate) user: u32,
+    /// Where the snapshot is mounted.
+    pub(crate) skills_dir: Utf8PathBuf,
+    /// Device and inode of the directory that was hashed.
+    pub(crate) identity: (u64, u64),
+    /// The packages in it.
+    pub(crate) skills: Vec<SkillId>,
+}
+
+/// What the helper and the inner process report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "report", rename_all = "kebab-case")]
+pub(crate) enum Report {
+    /// The helper could not do its part.
+    HelperFailed { doing: String, message: String },
+    /// The self-check failed; the command was not started.
+    CheckFailed { check: String, detail: String },
+    /// The self-check passed.
+    Checked { skills: u64, probes: u64, noexec: bool },
+    /// The command could not be started.
+    NotStarted { errno: i32 },
+    /// The command runs.
+    Started,
+    /// It ended by itself.
+    Exited { status: i32 },
+    /// A signal ended it.
+    Killed { signal: i32 },
+}
+
+impl Report {
+    /// Writes the report whole, as one line.
+    pub(crate) fn send(&self, mut pipe: &File) -> io::Result<()> {
+        let mut line = serde_json::to_vec(self)?;
+        line.push(b'\n');
+        pipe.write_all(&line)
+    }
+}
+
+/// Makes a memory file that holds `bytes`, to be read from its beginning.
+pub(crate) fn memory_file(name: &str, bytes: &[u8]) -> io::Result<File> {
+    let mut file = File::from(memfd_create(name, MemfdFlags::CLOEXEC)?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+/// Reads a plan that the parent left at a descriptor.
+pub(crate) fn receive<T: DeserializeOwned>(number: RawFd) -> io::Result<T> {
+    let mut bytes = Vec::new();
+    File::from(skillfreeze_sys::inherited(number)?).read_to_end(&mut bytes)?;
+    Ok(serde_json::from_slice(&bytes)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stay_clear_of_what_is_kept() {
+        assert_eq!(Numbers::above(&[]).helper_plan(), 64);
+        let numbers = Numbers::above(&[3, 200]);
+        assert_eq!(numbers.helper_plan(), 201);
+        let again = Numbers::from_argument(numbers.to_argument().as_ref()).unwrap();
+        assert_eq!(again.all(2).collect::<Vec<_>>(), (202..211).collect::<Vec<_>>());
+        assert!(Numbers::from_argument("x".as_ref()).is_none());
+    }
+
+    #[test]
+    fn plans_keep_names_that_are_not_utf8() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let name = OsString::from_vec(b"b\xff".to_vec());
+        let plan = InnerPlan {
+            command: vec![name.clone()],
+            environment: vec![(name.clone(), name.clone())],
+            keep: Vec::new(),
+            user: 1,
+            skills_dir: "/skills".into(),
+            identity: (1, 2),
+            skills: Vec::new(),
+        };
+        let read: InnerPlan = serde_json::from_slice(&serde_json::to_vec(&plan).unwrap()).unwrap();
+        assert_eq!((read.command, read.environment), (plan.command, plan.environment));
+    }
+}

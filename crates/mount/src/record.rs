@@ -1,0 +1,303 @@
+//! The run record: what was requested, frozen, checked and started, and how it ended.
+//!
+//! It is written before the command starts, with the outcome `started`, and replaced when it has
+//! ended: a machine that loses power leaves the first one. It is the word of the host that wrote
+//! it, and says so.
+
+use std::ffi::OsStr;
+use std::io::{self, Write as _};
+
+use camino::Utf8PathBuf;
+use cap_std::fs::{Dir, OpenOptions};
+use serde::{Deserialize, Serialize};
+use skillfreeze_manifest::{Check, Digest, Fault, SkillId, Version, to_canonical_bytes};
+
+use crate::host::Bubblewrap;
+use crate::integrity::{Integrity, Method};
+use crate::launch::Exit;
+use crate::plan::{LaunchPlan, Mount, Network};
+use crate::verify::Verified;
+
+/// The schema of a run record.
+pub const RECORD_SCHEMA: &str = "skillfreeze.run.v1";
+/// What a record is worth as evidence.
+const ATTESTATION: &str = "unsigned: the word of the host that wrote it";
+
+/// Everything there is to say of one run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunRecord {
+    /// [`RECORD_SCHEMA`].
+    pub schema: String,
+    /// The run's name in the store.
+    pub id: String,
+    /// How far it got.
+    pub outcome: Outcome,
+    /// Who vouches for all this.
+    pub attestation: String,
+    /// Who started it.
+    pub actor: String,
+    /// When, RFC 3339, UTC.
+    pub started_at: String,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+    /// The references as they were given.
+    pub requested: Vec<String>,
+    /// The snapshot.
+    pub snapshot: Digest,
+    /// `.snapshot.json` word for word; its SHA-256 is `snapshot`.
+    pub manifest: String,
+    /// Where each package came from.
+    pub packages: Vec<Provenance>,
+    /// How the command was enclosed.
+    pub launch: LaunchRecord,
+    /// What was checked.
+    pub checks: Checks,
+    /// How the command ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<Exit>,
+    /// Why the run failed, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorRecord>,
+}
+
+/// How far a run got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The command was about to be started; nothing is known of its end.
+    Started,
+    /// The command ended and everything still matched.
+    Exited,
+    /// The launch failed, or something did not match after the end.
+    Failed,
+}
+
+/// Where a package came from, as far as the host knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provenance {
+    /// Its id.
+    pub id: SkillId,
+    /// Its package digest.
+    pub digest: Digest,
+    /// Its number in the store, a local name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u32>,
+    /// Its author's version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<Version>,
+    /// The source it was discovered in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Where it lay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// When it came into the store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added_at: Option<String>,
+    /// Who added it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added_by: Option<String>,
+    /// What else had its id and was passed over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shadowed: Vec<String>,
+}
+
+/// How a command was enclosed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaunchRecord {
+    /// What the launch promised.
+    pub integrity: Integrity,
+    /// By what means.
+    pub how: Method,
+    /// The least that the caller would have taken, if it said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub required: Option<Integrity>,
+    /// What enclosed the command.
+    pub backend: Bubblewrap,
+    /// The kernel's release.
+    pub kernel: String,
+    /// Where the skills were, inside.
+    pub skills_path: Utf8PathBuf,
+    /// What was mounted.
+    pub mounts: Vec<Mount>,
+    /// The network.
+    pub network: Network,
+    /// The numeric user and group of the command.
+    pub user: (u32, u32),
+    /// The names of its environment variables, not their values.
+    pub environment: Vec<String>,
+    /// The digest of the program and its arguments, each ended by a NUL.
+    pub argv_digest: Digest,
+    /// Where it started.
+    pub working_directory: Utf8PathBuf,
+    /// Live sources that it could read.
+    pub live_sources_visible: Vec<Utf8PathBuf>,
+}
+
+/// What was checked, and when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Checks {
+    /// Before the start.
+    pub before: CheckRecord,
+    /// By the first process inside the sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inside: Option<InsideRecord>,
+    /// After the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<CheckRecord>,
+}
+
+/// One check of every byte.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckRecord {
+    /// Files hashed.
+    pub files: u64,
+    /// Bytes hashed.
+    pub bytes: u64,
+    /// What did not match.
+    pub faults: Vec<Fault>,
+}
+
+impl From<&Check> for CheckRecord {
+    fn from(check: &Check) -> Self {
+        Self { files: check.files, bytes: check.bytes, faults: check.faults.clone() }
+    }
+}
+
+/// The check from inside the sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InsideRecord {
+    /// Packages whose `SKILL.md` could be read.
+    pub skills: u64,
+    /// Attempts to change the snapshot or undo the sandbox that were refused.
+    pub probes: u64,
+    /// Whether the packages' programs could not be started.
+    pub noexec: bool,
+}
+
+/// Why a run failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ErrorRecord {
+    /// The stable code.
+    pub code: String,
+    /// What happened.
+    pub message: String,
+}
+
+/// What a caller knows of a run that the launch does not.
+#[derive(Debug, Clone)]
+pub struct RunContext {
+    /// The run's name in the store.
+    pub id: String,
+    /// Who starts it.
+    pub actor: String,
+    /// The references as they were given.
+    pub requested: Vec<String>,
+    /// Where each package came from.
+    pub packages: Vec<Provenance>,
+}
+
+impl RunRecord {
+    /// Describes a run that is about to start.
+    pub(crate) fn started(
+        context: RunContext,
+        verified: &Verified,
+        plan: &LaunchPlan,
+        required: Option<Integrity>,
+        kernel: String,
+        now: String,
+    ) -> Self {
+        let mut argv = Vec::new();
+        for argument in &plan.command {
+            argv.extend_from_slice(argument.as_encoded_bytes());
+            argv.push(0);
+        }
+        let name = |name: &OsStr| name.to_string_lossy().into_owned();
+        let counts = verified.counts();
+        let manifest = String::from_utf8(verified.manifest().to_bytes()).unwrap_or_default();
+        Self {
+            schema: RECORD_SCHEMA.to_owned(),
+            id: context.id,
+            outcome: Outcome::Started,
+            attestation: ATTESTATION.to_owned(),
+            actor: context.actor,
+            started_at: now,
+            ended_at: None,
+            requested: context.requested,
+            snapshot: verified.digest(),
+            manifest,
+            packages: context.packages,
+            launch: LaunchRecord {
+                integrity: plan.integrity,
+                how: plan.how,
+                required,
+                backend: plan.backend.clone(),
+                kernel,
+                skills_path: plan.names.skills_dir.clone(),
+                mounts: plan.mounts.clone(),
+                network: plan.network,
+                user: plan.user,
+                environment: plan.environment.keys().map(|key| name(key)).collect(),
+                argv_digest: Digest::of(&argv),
+                working_directory: plan.working_directory.clone(),
+                live_sources_visible: plan.live_sources_visible.clone(),
+            },
+            checks: Checks {
+                before: CheckRecord { files: counts.files, bytes: counts.bytes, faults: Vec::new() },
+                inside: None,
+                after: None,
+            },
+            exit: None,
+            error: None,
+        }
+    }
+}
+
+/// A place where the record of one run is kept.
+#[derive(Debug)]
+pub struct RecordFile {
+    dir: Dir,
+    name: String,
+}
+
+impl RecordFile {
+    /// Keeps the record as `name` in `dir`.
+    #[must_use]
+    pub fn new(dir: Dir, name: String) -> Self {
+        Self { dir, name }
+    }
+
+    /// Writes the record, in place of an earlier one if there is one.
+    ///
+    /// Crash contract: afterwards the record is on disk; a crash before that leaves the earlier one,
+    /// or none, and never half of one.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn write(&self, record: &RunRecord) -> io::Result<()> {
+        let temporary = format!(".{}.new", self.name);
+        match self.dir.remove_file(&temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = self.dir.open_with(&temporary, OpenOptions::new().write(true).create_new(true))?;
+        let mut bytes = to_canonical_bytes(record);
+        bytes.push(b'\n');
+        let written = file.write_all(&bytes).and_then(|()| file.sync_all());
+        let written = written.and_then(|()| self.dir.rename(&temporary, &self.dir, &self.name));
+        if written.is_err() {
+            // The first error is the one to report.
+            let _ = self.dir.remove_file(&temporary);
+        }
+        written?;
+        Ok(rustix::fs::fsync(&self.dir)?)
+    }
+}

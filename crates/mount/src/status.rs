@@ -1,0 +1,74 @@
+//! Status lines: what a launch tells its caller while it goes on.
+
+use std::fs::File;
+use std::io::Write as _;
+
+use serde::Serialize;
+use skillfreeze_manifest::{Digest, to_canonical_bytes};
+
+use crate::integrity::{Integrity, Method};
+use crate::launch::Exit;
+use crate::record::CheckRecord;
+
+/// The schema of every status line.
+pub const STATUS_SCHEMA: &str = "skillfreeze.status.v1";
+
+/// Something that happened in a launch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Event {
+    /// The launch has been worked out.
+    Planned {
+        /// The snapshot.
+        snapshot: Digest,
+        /// What the launch promises.
+        integrity: Integrity,
+        /// By what means.
+        how: Method,
+    },
+    /// Every byte was hashed and matches.
+    Verified(CheckRecord),
+    /// The command runs.
+    Started,
+    /// The command has ended.
+    Exited(Exit),
+    /// Every byte was hashed again after the end.
+    ReVerified(CheckRecord),
+    /// The launch failed; always the last line.
+    Error {
+        /// The stable code.
+        code: String,
+        /// What happened.
+        message: String,
+    },
+}
+
+/// Writes status lines, each whole; a reader that has gone does not stop the launch.
+#[derive(Debug, Default)]
+pub struct StatusWriter(Option<File>);
+
+impl StatusWriter {
+    /// Writes to a descriptor of the caller, or nowhere.
+    #[must_use]
+    pub fn new(file: Option<File>) -> Self {
+        Self(file)
+    }
+
+    /// Writes one line of canonical JSON.
+    pub fn send(&mut self, event: &Event) {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            schema: &'static str,
+            #[serde(flatten)]
+            event: &'a Event,
+        }
+        if let Some(file) = &mut self.0 {
+            let mut line = to_canonical_bytes(&Line { schema: STATUS_SCHEMA, event });
+            line.push(b'\n');
+            if file.write_all(&line).is_err() {
+                self.0 = None;
+            }
+        }
+    }
+}
