@@ -10,8 +10,7 @@ fn parse(text: impl AsRef<[u8]>) -> Result<FrontMatter, Vec<Diagnostic>> {
 
 /// The values of a block with a good name that ends in `lines`.
 fn with(lines: &str) -> FrontMatter {
-    let text = format!("---\nname: demo\ndescription: d\n{lines}---\nbody\n");
-    parse(&text).unwrap_or_else(|diagnostics| panic!("{text}: {diagnostics:?}"))
+    parse(format!("---\nname: demo\ndescription: d\n{lines}---\nbody\n")).expect("a valid block")
 }
 
 /// `code line:column` for each finding above an info, places where there are such.
@@ -26,14 +25,10 @@ fn brief(diagnostics: &[Diagnostic]) -> Vec<String> {
 }
 
 fn errors(text: impl AsRef<[u8]>) -> Vec<String> {
-    match parse(&text) {
-        Ok(front_matter) => panic!("{}: {front_matter:?}", text.as_ref().escape_ascii()),
-        Err(diagnostics) => {
-            assert!(diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error));
-            assert!(diagnostics.iter().all(|diagnostic| diagnostic.path.as_deref() == Some("SKILL.md")));
-            brief(&diagnostics)
-        }
-    }
+    let diagnostics = parse(text).expect_err("a faulty block");
+    assert!(diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error));
+    assert!(diagnostics.iter().all(|diagnostic| diagnostic.path.as_deref() == Some("SKILL.md")));
+    brief(&diagnostics)
 }
 
 #[test]

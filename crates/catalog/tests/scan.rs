@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use camino::Utf8PathBuf;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use skillfreeze_catalog::{Catalog, ScanError, ScanOptions, Source};
 use skillfreeze_manifest::{Limits, Progress, Severity, SkillId};
+use skillfreeze_testing::{directory, file, package, set_mode, skip};
 use tempfile::TempDir;
 
 /// A temporary directory with sources in it.
@@ -20,7 +22,7 @@ struct Sources(TempDir);
 
 impl Sources {
     fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        Self(tempfile::tempdir().expect("a temporary directory"))
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -28,41 +30,31 @@ impl Sources {
     }
 
     fn file(&self, path: &str, content: impl AsRef<[u8]>) {
-        let path = self.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
+        file(self.path(path), content);
     }
 
-    fn package(&self, directory: &str) {
-        let name = directory.rsplit('/').next().unwrap();
-        self.file(&format!("{directory}/SKILL.md"), skill(name));
+    fn package(&self, path: &str) {
+        let (directory, name) = path.rsplit_once('/').expect("a source and a name");
+        package(self.path(directory), name);
     }
 
     fn link(&self, target: &str, path: &str) {
-        fs::create_dir_all(self.path(path).parent().unwrap()).unwrap();
-        symlink(target, self.path(path)).unwrap();
+        symlink(target, self.path(path)).expect("the name is free");
     }
 
     fn fifo(&self, path: &str) {
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            self.path(path),
-            rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::RUSR,
-            0,
-        )
-        .unwrap();
+        mknodat(CWD, self.path(path), FileType::Fifo, Mode::RUSR, 0).expect("the name is free");
     }
 
     fn open(&self, id: &str) -> Source {
-        let path = Utf8PathBuf::from_path_buf(self.path(id)).unwrap();
-        let root = Dir::open_ambient_dir(&path, ambient_authority()).unwrap();
+        let path = Utf8PathBuf::from_path_buf(self.path(id)).expect("the temporary directory is UTF-8");
+        let root = Dir::open_ambient_dir(&path, ambient_authority()).expect("the source is there");
         Source { id: id.to_owned(), path, root }
     }
 
     fn scan(&self, ids: &[&str]) -> Catalog {
         let sources = ids.iter().map(|id| self.open(id)).collect();
-        Catalog::scan(sources, &ScanOptions::default()).unwrap()
+        Catalog::scan(sources, &ScanOptions::default()).expect("the sources can be listed")
     }
 }
 
@@ -71,7 +63,7 @@ fn skill(name: &str) -> String {
 }
 
 fn id(text: &str) -> SkillId {
-    text.parse().unwrap()
+    text.parse().expect("an id")
 }
 
 fn ids(catalog: &Catalog) -> Vec<&str> {
@@ -95,13 +87,13 @@ fn a_fault_is_its_package_s_alone() {
     sources.file("root/body/SKILL.md", skill("body") + &"x".repeat(1 << 20));
     sources.file("root/tail/SKILL.md", [skill("tail").as_bytes(), &b"x".repeat(100_000), b"\xff"].concat());
     sources.file("root/lower/skill.md", skill("lower"));
-    fs::create_dir(sources.path("root/empty")).unwrap();
-    fs::create_dir_all(sources.path("root/nested/SKILL.md")).unwrap();
-    fs::create_dir(sources.path("root/fifo")).unwrap();
+    directory(sources.path("root/empty"));
+    directory(sources.path("root/nested/SKILL.md"));
+    directory(sources.path("root/fifo"));
     sources.fifo("root/fifo/SKILL.md");
-    fs::create_dir(sources.path("root/sock")).unwrap();
+    directory(sources.path("root/sock"));
     let _socket = UnixListener::bind(sources.path("root/sock/SKILL.md")).unwrap();
-    fs::create_dir(sources.path("root").join(std::ffi::OsStr::from_bytes(b"b\xff"))).unwrap();
+    directory(sources.path("root").join(std::ffi::OsStr::from_bytes(b"b\xff")));
     let catalog = sources.scan(&["root"]);
     assert_eq!(ids(&catalog), ["ok"]);
     assert_eq!(
@@ -223,17 +215,16 @@ fn a_linked_skill_file_stays_in_its_package() {
 #[test]
 fn unreadable_as_an_ordinary_user() {
     if rustix::process::geteuid().is_root() {
-        eprintln!("skipped: root reads everything");
-        return;
+        skip!("root reads everything");
     }
     let sources = Sources::new();
     sources.package("root/ok");
     sources.package("root/locked");
     sources.package("root/file");
-    fs::set_permissions(sources.path("root/locked"), fs::Permissions::from_mode(0)).unwrap();
-    fs::set_permissions(sources.path("root/file/SKILL.md"), fs::Permissions::from_mode(0)).unwrap();
+    set_mode(sources.path("root/locked"), 0o000);
+    set_mode(sources.path("root/file/SKILL.md"), 0o000);
     let catalog = sources.scan(&["root"]);
-    fs::set_permissions(sources.path("root/locked"), fs::Permissions::from_mode(0o755)).unwrap();
+    set_mode(sources.path("root/locked"), 0o755);
     assert_eq!(ids(&catalog), ["ok"]);
     assert_eq!(left_out(&catalog), ["file: unreadable", "locked: unreadable"]);
     let diagnostic = &catalog.left_out()[1].diagnostics[0];
