@@ -43,7 +43,7 @@ impl TestEnv {
         }
         let ids = runner.ids();
         let program = program.as_ref();
-        let program = ids.map_or_else(|| program.to_owned(), |ids| reachable(program, ids));
+        let program = ids.map_or_else(|| program.to_owned(), |ids| reachable(program, ids, &top));
         if let Some(ids) = ids {
             lchown(&top, Some(ids.uid), Some(ids.gid)).expect("root may");
         }

@@ -1,7 +1,6 @@
 //! The users as whom the program is run.
 
-use std::fs::{self, File};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -62,32 +61,17 @@ fn look_up() -> Option<Ids> {
     Some(Ids { uid: id("-u")?, gid: id("-g")? })
 }
 
-/// The program at a path that the user can reach: its own, or that of a copy, since what root
-/// builds may lie below a directory that is closed to others.
-pub(crate) fn reachable(program: &Path, ids: Ids) -> PathBuf {
-    use std::os::unix::process::CommandExt as _;
-
-    let reached =
-        Command::new("test").arg("-x").arg(program).uid(ids.uid).gid(ids.gid).status().expect("`test` runs");
-    if reached.success() {
+/// Where the user can reach the program: at its own path, or at that of a copy in `directory`, since
+/// what root builds may lie below a directory that is closed to others.
+pub(crate) fn reachable(program: &Path, ids: Ids, directory: &Path) -> PathBuf {
+    let reached = Command::new("test").arg("-x").arg(program).uid(ids.uid).gid(ids.gid).status();
+    if reached.expect("`test` runs").success() {
         return program.to_owned();
     }
-    let built = fs::metadata(program).expect("the program is built");
-    let name = format!("skillfreeze-{}-{}-{}", built.ino(), built.mtime(), built.mtime_nsec());
-    let copy = std::env::temp_dir().join(name);
-    let is_ours = |copy: &Path| {
-        fs::symlink_metadata(copy)
-            .is_ok_and(|found| found.is_file() && found.uid() == 0 && found.len() == built.len())
-    };
-    if !is_ours(&copy) {
-        let mut file = tempfile::NamedTempFile::new().expect("the temporary directory is writable");
-        std::io::copy(&mut File::open(program).expect("root reads it"), &mut file).expect("there is room");
-        fs::set_permissions(file.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
-        // A file still open for writing cannot be executed, so the descriptor is closed first.
-        let closed = file.into_temp_path();
-        if closed.persist_noclobber(&copy).is_err() {
-            assert!(is_ours(&copy), "`{}` is not a copy of the program", copy.display());
-        }
-    }
+    let copy = directory.join(program.file_name().expect("a program has a name"));
+    // Written by another process: a descriptor of ours, inherited by a child that another thread
+    // starts at this moment, would keep the copy from being executed.
+    let copied = Command::new("cp").arg("--preserve=mode").arg("--").arg(program).arg(&copy).status();
+    assert!(copied.expect("`cp` runs").success(), "there is room for a copy");
     copy
 }

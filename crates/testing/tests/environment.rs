@@ -33,6 +33,7 @@ fn the_environment_is_cleared_and_the_user_right() {
 #[test]
 fn a_program_behind_a_closed_directory_is_reached() {
     let closed = tempfile::tempdir().unwrap();
+    set_mode(closed.path(), 0o700);
     let program = closed.path().join("program");
     file(&program, "#!/bin/sh\necho \"$@\"\n");
     set_mode(&program, 0o755);
