@@ -4,6 +4,7 @@
 //! there is a `SKILL.md`, so that the answer is the same where names are compared without case; a
 //! link is resolved here, component by component, and only to a regular file of the same package.
 
+use std::error::Error as _;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, OwnedFd};
@@ -28,8 +29,11 @@ pub(crate) enum SkillFileError {
     #[error("the directory was removed or replaced while the source was read")]
     DirectoryVanished,
     /// The package's directory cannot be opened or listed.
-    #[error("the directory cannot be read: {cause}")]
-    DirectoryUnreadable { cause: io::Error },
+    #[error("the directory cannot be read")]
+    DirectoryUnreadable {
+        #[source]
+        cause: io::Error,
+    },
     /// No entry is called `SKILL.md` in any case.
     #[error("the directory has no `{SKILL_FILE}`")]
     Absent,
@@ -43,8 +47,11 @@ pub(crate) enum SkillFileError {
     #[error("`{SKILL_FILE}` was removed or replaced while the directory was read")]
     Vanished,
     /// The entry cannot be opened or read.
-    #[error("`{SKILL_FILE}` cannot be read: {cause}")]
-    Unreadable { cause: io::Error },
+    #[error("`{SKILL_FILE}` cannot be read")]
+    Unreadable {
+        #[source]
+        cause: io::Error,
+    },
     /// The entry is a link that leads out of the package.
     #[error("`{SKILL_FILE}` is a link to `{target}`, out of the package")]
     LinkEscapes { target: String },
@@ -74,7 +81,12 @@ impl SkillFileError {
             Self::LinkForbidden { .. } => (Severity::Error, "skill-md-symlink-forbidden"),
             Self::TooLarge { .. } => (Severity::Error, "skill-md-too-large"),
         };
-        let diagnostic = Diagnostic::new(severity, code, self.to_string());
+        // A diagnostic is text without a cause, so the text has it.
+        let message = match self.source() {
+            Some(cause) => format!("{self}: {cause}"),
+            None => self.to_string(),
+        };
+        let diagnostic = Diagnostic::new(severity, code, message);
         match self {
             Self::DirectoryVanished | Self::DirectoryUnreadable { .. } | Self::Absent => diagnostic,
             Self::Misnamed { found } => {
@@ -142,13 +154,16 @@ fn read(file: File, size: u64, limits: &Limits) -> Result<Vec<u8>, SkillFileErro
     let head = limits.front_matter_bytes.saturating_add(1);
     (&file).take(head).read_to_end(&mut bytes).map_err(refuse)?;
     let has_more = bytes.len() as u64 == head;
-    if has_more && fence::locate(&bytes, limits.front_matter_bytes).is_ok() && size <= limit {
+    let is_refused = has_more && fence::locate(&bytes, limits.front_matter_bytes).is_err();
+    if is_refused {
+        return Ok(bytes);
+    }
+    if has_more && size <= limit {
         let rest = limit.saturating_add(1).saturating_sub(head);
         (&file).take(rest).read_to_end(&mut bytes).map_err(refuse)?;
     }
     let actual = size.max(bytes.len() as u64);
-    let refused_anyway = has_more && fence::locate(&bytes, limits.front_matter_bytes).is_err();
-    if actual > limit && !refused_anyway {
+    if actual > limit {
         return Err(SkillFileError::TooLarge { actual, limit });
     }
     Ok(bytes)
@@ -206,4 +221,35 @@ fn resolve(package: &OwnedFd) -> Result<String, SkillFileError> {
         above.pop();
     }
     Err(dangles())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a directory held when it was listed may be gone, or a link, when it is opened.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "makes the directory that is read")]
+    fn what_changed_after_the_listing_has_vanished() {
+        let temp = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/etc", temp.path().join("link")).unwrap();
+        std::fs::write(temp.path().join("file"), "x").unwrap();
+        let root = File::open(temp.path()).unwrap();
+        for name in ["absent", "link", "file"] {
+            let error = read_skill_file(&root, name, &Limits::DEFAULT).unwrap_err();
+            assert!(matches!(error, SkillFileError::DirectoryVanished), "{name}: {error}");
+        }
+        for name in ["absent", "link/passwd", "file/x"] {
+            let error = refuse(open_file(&root, name).unwrap_err());
+            assert_eq!(error.diagnostic().code, "vanished", "{name}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_gone_has_vanished() {
+        let error = refuse(io::Error::from(Errno::ACCESS));
+        let diagnostic = error.diagnostic();
+        assert_eq!((diagnostic.code, diagnostic.path.as_deref()), ("unreadable", Some(SKILL_FILE)));
+        assert!(diagnostic.message.contains("Permission denied"), "{diagnostic}");
+    }
 }

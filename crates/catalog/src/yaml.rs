@@ -159,7 +159,8 @@ impl YamlError {
                 matches!(cause.kind(), ErrorKind::MappingValueNotAllowed)
                     .then_some("quote the value or use `>-`: a plain value cannot hold `: `"),
             ),
-            Self::Feature { .. } => {
+            // Text that begins with `&`, `*` or `!` is the usual reason.
+            Self::Feature { feature: "an anchor" | "an alias" | "a tag", .. } => {
                 (self.to_string(), Some("write the value out, or quote it if it is text"))
             }
             _ => (self.to_string(), None),
