@@ -1,0 +1,140 @@
+//! Snapshots: staged aside, published whole, opened by handle.
+
+use std::os::fd::AsFd as _;
+
+use cap_std::fs::Dir;
+use rustix::fs::{Mode, fchmod, fsync, syncfs};
+use skillfreeze_manifest::{Digest, list_dir, open_dir};
+
+use crate::atomic::{Guard, STAGED_PREFIX, make_dir, open_directory, random_name, remove_tree, rename_new};
+use crate::error::{StoreError, failed};
+use crate::import::is_gone;
+
+/// Where snapshots live.
+pub(crate) const SNAPSHOTS: &str = "snapshots/sha256";
+/// What the name of a damaged snapshot that was set aside begins with.
+const DAMAGED_PREFIX: &str = ".damaged-";
+
+/// What became of a staged snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Published {
+    /// It is in its place now.
+    New,
+    /// Something was in its place already; the staged tree is gone.
+    Existed,
+}
+
+/// A snapshot that is being made, beside its place and for its owner only.
+///
+/// Dropped without being published, it is removed. After a crash the next process that opens the
+/// store for writing removes it.
+#[derive(Debug)]
+pub struct Staging {
+    dir: Dir,
+    name: String,
+    parent: Dir,
+    is_done: bool,
+    /// Says that the staged tree is somebody's; dropped last.
+    _guard: Guard,
+}
+
+impl Staging {
+    /// Makes an empty staging directory.
+    pub(crate) fn new(root: &Dir) -> Result<Self, StoreError> {
+        let guard = Guard::new(root)?;
+        let parent = open_directory(root, SNAPSHOTS)?;
+        let name = format!("{STAGED_PREFIX}{}", guard.name());
+        make_dir(&parent, &name)?;
+        let dir = open_directory(&parent, &name)?;
+        Ok(Self { dir, name, parent, is_done: false, _guard: guard })
+    }
+
+    /// The directory to fill. Everything below it must have its final mode before it is published.
+    #[must_use]
+    pub fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
+    /// Publishes the tree as the snapshot `digest`.
+    ///
+    /// The tree is made durable, its directory set to 0555, then it is renamed without replacing
+    /// anything, then the rename is made durable. A crash leaves no snapshot or the whole one.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it cannot be made durable or renamed; the staged tree is removed then.
+    pub fn publish(mut self, digest: &Digest) -> Result<Published, StoreError> {
+        let path = snapshot_path(digest);
+        fchmod(&self.dir, Mode::from_raw_mode(0o555)).map_err(failed("set the mode of", path.as_str()))?;
+        syncfs(&self.dir).map_err(failed("sync", path.as_str()))?;
+        let is_new = rename_new(&self.parent, &self.name, &self.parent, &digest.hex())
+            .map_err(failed("publish", path))?;
+        if !is_new {
+            self.remove().map_err(failed("remove", format!("{SNAPSHOTS}/{}", self.name)))?;
+            self.is_done = true;
+            return Ok(Published::Existed);
+        }
+        self.is_done = true;
+        fsync(&self.parent).map_err(failed("sync", SNAPSHOTS))?;
+        Ok(Published::New)
+    }
+
+    fn remove(&self) -> std::io::Result<()> {
+        remove_tree(&self.parent, self.name.as_bytes())
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if !self.is_done {
+            // What cannot be removed now is swept later.
+            let _ = self.remove();
+        }
+    }
+}
+
+/// A snapshot's path relative to the store.
+pub(crate) fn snapshot_path(digest: &Digest) -> String {
+    format!("{SNAPSHOTS}/{}", digest.hex())
+}
+
+/// Opens a snapshot's directory through no link.
+pub(crate) fn open_snapshot(root: &Dir, digest: &Digest) -> Result<Option<Dir>, StoreError> {
+    let path = snapshot_path(digest);
+    match open_dir(root, &path) {
+        Ok(dir) => Ok(Some(Dir::from_std_file(dir.into()))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) if is_gone(&error) => Err(StoreError::NotADirectory { path }),
+        Err(error) => Err(failed("open", path)(error).into()),
+    }
+}
+
+/// The digests by which snapshots are named, sorted.
+pub(crate) fn snapshots(root: &Dir) -> Result<Vec<Digest>, StoreError> {
+    let dir = match open_dir(root, SNAPSHOTS) {
+        Ok(dir) => dir,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed("open", SNAPSHOTS)(error).into()),
+    };
+    let entries = list_dir(dir.as_fd()).map_err(failed("list", SNAPSHOTS))?;
+    let mut digests: Vec<Digest> = entries
+        .iter()
+        .filter_map(|entry| str::from_utf8(&entry.name).ok())
+        .filter_map(|name| Digest::from_hex(name).ok())
+        .collect();
+    digests.sort_unstable();
+    Ok(digests)
+}
+
+/// Renames a snapshot so that its place is free, and gives its new name in the same directory.
+pub(crate) fn set_aside(root: &Dir, digest: &Digest) -> Result<String, StoreError> {
+    let parent = open_directory(root, SNAPSHOTS)?;
+    loop {
+        let name = format!("{DAMAGED_PREFIX}{}", random_name()?);
+        if rename_new(&parent, &digest.hex(), &parent, &name)
+            .map_err(failed("set aside", snapshot_path(digest)))?
+        {
+            fsync(&parent).map_err(failed("sync", SNAPSHOTS))?;
+            return Ok(name);
+        }
+    }
+}

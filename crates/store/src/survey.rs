@@ -1,0 +1,365 @@
+//! What a package's directory holds, found before anything is read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use skillfreeze_manifest::{
+    Diagnostic, Entry, EntryKind, Exclusion, Limits, Membership, PackagePath, PathSet, SKILL_FILE, Severity,
+    Stamp, describe_kind, escape_bytes, list_dir, membership, open_dir,
+};
+
+use crate::archive::MAX_FILE_BYTES;
+use crate::import::is_gone;
+use crate::link::{Destination, MAX_LINKS, read_link, resolve};
+use crate::refusal::Refusal;
+
+/// A file that is to be read.
+pub(crate) struct Planned {
+    /// Where its bytes are: elsewhere in the package where it is a link.
+    pub(crate) from: String,
+    /// Its state when it was found.
+    pub(crate) stamp: Stamp,
+}
+
+/// What a directory tree looked like.
+#[derive(Default)]
+pub(crate) struct Tree {
+    /// Every directory by path, the package's own as the empty path, with its entries by name.
+    directories: BTreeMap<String, (Stamp, Vec<Entry>)>,
+    /// Every file and link by path.
+    leaves: BTreeMap<String, Stamp>,
+}
+
+impl Tree {
+    /// Looks again, and names the first path that is not as it was.
+    pub(crate) fn check_unchanged(&self, package: BorrowedFd<'_>) -> Result<(), String> {
+        for (path, (stamp, entries)) in &self.directories {
+            let changed = |_| shown(path);
+            let handle = open_below(package, path).map_err(changed)?;
+            if Stamp::of(&handle).map_err(changed)? != *stamp || sorted(&handle).map_err(changed)? != *entries
+            {
+                return Err(shown(path));
+            }
+            for entry in entries {
+                let path = join(path, &escape_bytes(&entry.name));
+                if let Some(stamp) = self.leaves.get(&path)
+                    && !Stamp::at(&handle, &entry.name).is_ok_and(|now| now == *stamp)
+                {
+                    return Err(path);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn shown(path: &str) -> String {
+    if path.is_empty() { ".".to_owned() } else { path.to_owned() }
+}
+
+fn join(above: &str, name: &str) -> String {
+    if above.is_empty() { name.to_owned() } else { format!("{above}/{name}") }
+}
+
+fn open_below(package: BorrowedFd<'_>, path: &str) -> io::Result<OwnedFd> {
+    open_dir(package, if path.is_empty() { "." } else { path })
+}
+
+fn sorted(dir: impl AsFd) -> io::Result<Vec<Entry>> {
+    let mut entries = list_dir(dir)?;
+    entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    Ok(entries)
+}
+
+/// A package's files, its faults, and what is worth saying about it.
+pub(crate) struct Survey {
+    pub(crate) tree: Tree,
+    pub(crate) files: BTreeMap<PackagePath, Planned>,
+    pub(crate) refusals: Vec<Refusal>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+impl Survey {
+    /// Walks the whole package without reading a file.
+    ///
+    /// # Errors
+    /// The path of something that changed meanwhile.
+    pub(crate) fn take(
+        package: BorrowedFd<'_>,
+        limits: &Limits,
+        drop_bytecode: bool,
+    ) -> Result<Self, String> {
+        let mut walk = Walk {
+            package,
+            limits,
+            drop_bytecode,
+            survey: Self {
+                tree: Tree::default(),
+                files: BTreeMap::new(),
+                refusals: Vec::new(),
+                diagnostics: Vec::new(),
+            },
+            links: Vec::new(),
+            pending: vec![String::new()],
+            count: 0,
+            is_cut_short: false,
+        };
+        walk.run()?;
+        if walk.is_cut_short {
+            return Ok(walk.survey);
+        }
+        walk.resolve_links()?;
+        let mut survey = walk.survey;
+        survey.find_skill_file();
+        survey.find_collisions();
+        survey.find_empty_directories();
+        survey.check_bytes(limits);
+        Ok(survey)
+    }
+
+    fn find_skill_file(&mut self) {
+        if self.files.keys().any(|path| path.as_str() == SKILL_FILE)
+            || self.refusals.iter().any(|refusal| refusal.path() == Some(SKILL_FILE))
+        {
+            return;
+        }
+        let entries = self.tree.directories.get("").map_or(&[][..], |(_, entries)| entries);
+        let variant = entries.iter().find(|entry| {
+            entry.kind != EntryKind::Directory && entry.name.eq_ignore_ascii_case(SKILL_FILE.as_bytes())
+        });
+        self.refusals.push(match variant {
+            Some(entry) => Refusal::SkillFileMisnamed { found: escape_bytes(&entry.name) },
+            None => Refusal::NoSkillFile,
+        });
+    }
+
+    fn find_collisions(&mut self) {
+        let mut paths = PathSet::default();
+        for path in self.files.keys() {
+            if let Err(source) = paths.insert(path) {
+                self.refusals.push(Refusal::PathCollision { path: path.to_string(), source });
+            }
+        }
+    }
+
+    /// Reports the topmost directories without a file anywhere below.
+    fn find_empty_directories(&mut self) {
+        let used: BTreeSet<&str> = self.files.keys().flat_map(PackagePath::directories).collect();
+        for path in self.tree.directories.keys().filter(|path| !path.is_empty()) {
+            let above = path.rsplit_once('/').map_or("", |(above, _)| above);
+            if !used.contains(path.as_str()) && (above.is_empty() || used.contains(above)) {
+                let message = "the directory holds no file and is left out";
+                let warning = Diagnostic::new(Severity::Warning, "empty-directory-dropped", message);
+                self.diagnostics.push(warning.at_path(path.as_str()));
+            }
+        }
+    }
+
+    fn check_bytes(&mut self, limits: &Limits) {
+        let number = self.files.len() as u64;
+        if number > limits.files {
+            self.refusals.push(Refusal::LimitFiles { number, limit: limits.files });
+        }
+        let mut bytes: u64 = 0;
+        for (path, planned) in &self.files {
+            let number = planned.stamp.size;
+            bytes = bytes.saturating_add(number);
+            let limit = limits.file_bytes.min(MAX_FILE_BYTES);
+            if number > limit {
+                self.refusals.push(Refusal::LimitFileBytes { path: path.to_string(), number, limit });
+            }
+            if path.as_str() == SKILL_FILE && number > limits.skill_bytes {
+                self.refusals.push(Refusal::LimitSkillBytes { number, limit: limits.skill_bytes });
+            }
+        }
+        if bytes > limits.package_bytes {
+            self.refusals.push(Refusal::LimitPackageBytes { number: bytes, limit: limits.package_bytes });
+        }
+    }
+}
+
+/// A link that was found: its path, the directory above it, what it says.
+struct Link {
+    path: PackagePath,
+    above: String,
+    target: Vec<u8>,
+}
+
+struct Walk<'a> {
+    package: BorrowedFd<'a>,
+    limits: &'a Limits,
+    drop_bytecode: bool,
+    survey: Survey,
+    links: Vec<Link>,
+    /// Directories that are still to be listed.
+    pending: Vec<String>,
+    /// Files, links and directories so far.
+    count: u64,
+    is_cut_short: bool,
+}
+
+impl Walk<'_> {
+    fn run(&mut self) -> Result<(), String> {
+        while let Some(path) = self.pending.pop() {
+            let listed = open_below(self.package, &path)
+                .and_then(|handle| Ok((Stamp::of(&handle)?, sorted(&handle)?, handle)));
+            let (stamp, entries, handle) = match listed {
+                Ok(listed) => listed,
+                Err(error) if is_gone(&error) => return Err(shown(&path)),
+                Err(source) => {
+                    self.refuse(Refusal::Unreadable { path: shown(&path), source });
+                    continue;
+                }
+            };
+            for entry in &entries {
+                self.enter(&handle, &path, entry)?;
+                let (files, limit) = (self.survey.files.len() as u64, self.limits.files);
+                // What is beyond is not looked at: it may be without end, directories included.
+                if files > limit || self.count > limit.saturating_mul(2) {
+                    let number = if files > limit { files } else { self.count };
+                    self.refuse(Refusal::LimitFiles { number, limit });
+                    self.is_cut_short = true;
+                    return Ok(());
+                }
+            }
+            self.survey.tree.directories.insert(path, (stamp, entries));
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, refusal: Refusal) {
+        self.survey.refusals.push(refusal);
+    }
+
+    fn leave_out(&mut self, exclusion: Exclusion, path: String) {
+        let message = match exclusion {
+            Exclusion::VersionControl => "version control data is left out",
+            Exclusion::OsMetadata => "metadata of an operating system is left out",
+            Exclusion::Bytecode => "Python bytecode is left out",
+            _ => "it is left out",
+        };
+        self.survey
+            .diagnostics
+            .push(Diagnostic::new(Severity::Info, exclusion.code(), message).at_path(path));
+    }
+
+    /// Takes in one entry of the directory at `above`.
+    fn enter(&mut self, dir: &OwnedFd, above: &str, entry: &Entry) -> Result<(), String> {
+        let path = join(above, &escape_bytes(&entry.name));
+        let is_directory = entry.kind == EntryKind::Directory;
+        match membership(&entry.name, is_directory) {
+            Membership::Content => {}
+            Membership::Excluded(exclusion) => {
+                self.leave_out(exclusion, path);
+                return Ok(());
+            }
+            Membership::Bytecode if self.drop_bytecode => {
+                self.leave_out(Exclusion::Bytecode, path);
+                return Ok(());
+            }
+            _ => {
+                self.refuse(Refusal::Bytecode { path });
+                return Ok(());
+            }
+        }
+        self.count += 1;
+        let Ok(name) = str::from_utf8(&entry.name) else {
+            self.refuse(Refusal::PathNotUtf8 { path });
+            return Ok(());
+        };
+        let package_path = match join(above, name).parse::<PackagePath>() {
+            Ok(package_path) => package_path,
+            Err(source) => {
+                self.refuse(Refusal::PathInvalid { path, source });
+                return Ok(());
+            }
+        };
+        let number = package_path.components().count();
+        if number > self.limits.depth {
+            self.refuse(Refusal::LimitDepth { path, number, limit: self.limits.depth });
+            return Ok(());
+        }
+        match entry.kind {
+            EntryKind::Directory => self.pending.push(path),
+            EntryKind::File => {
+                if let Some(stamp) = self.look_at(dir, &entry.name, &path)? {
+                    if stamp.kind != EntryKind::File {
+                        return Err(path);
+                    }
+                    self.survey.files.insert(package_path, Planned { from: path, stamp });
+                }
+            }
+            EntryKind::Link => {
+                if self.look_at(dir, &entry.name, &path)?.is_some() {
+                    match read_link(dir, &entry.name) {
+                        Ok(target) => {
+                            self.links.push(Link { path: package_path, above: above.to_owned(), target });
+                        }
+                        Err(_) => return Err(path),
+                    }
+                }
+            }
+            kind => self.refuse(Refusal::SpecialFile { path, kind: describe_kind(kind) }),
+        }
+        Ok(())
+    }
+
+    /// The state of a file or link, which is kept so that it can be compared afterwards.
+    fn look_at(&mut self, dir: &OwnedFd, name: &[u8], path: &str) -> Result<Option<Stamp>, String> {
+        match Stamp::at(dir, name) {
+            Ok(stamp) => {
+                self.survey.tree.leaves.insert(path.to_owned(), stamp);
+                Ok(Some(stamp))
+            }
+            Err(error) if is_gone(&error) => Err(path.to_owned()),
+            Err(source) => {
+                self.refuse(Refusal::Unreadable { path: path.to_owned(), source });
+                Ok(None)
+            }
+        }
+    }
+
+    /// Turns links to the package's own files into files; all others are faults.
+    fn resolve_links(&mut self) -> Result<(), String> {
+        let mut materialized = Vec::new();
+        for Link { path, above, target } in std::mem::take(&mut self.links) {
+            let shown = path.to_string();
+            let destination = match resolve(self.package, &above, &target) {
+                Ok(destination) => destination,
+                Err(error) if is_gone(&error) => return Err(shown),
+                Err(source) => {
+                    self.refuse(Refusal::Unreadable { path: shown, source });
+                    continue;
+                }
+            };
+            let target = escape_bytes(&target);
+            let refusal = match destination {
+                Destination::Inside { path: from, kind: EntryKind::File } => {
+                    let file = from.parse().ok().and_then(|from: PackagePath| self.survey.files.get(&from));
+                    if let Some(file) = file {
+                        let message = format!("the link to `{from}` is stored as that file's bytes");
+                        let note = Diagnostic::new(Severity::Info, "materialized-link", message);
+                        self.survey.diagnostics.push(note.at_path(shown));
+                        materialized.push((path, Planned { from, stamp: file.stamp }));
+                        continue;
+                    }
+                    Refusal::SymlinkToExcluded { path: shown, target }
+                }
+                Destination::Inside { kind: EntryKind::Directory, .. } => {
+                    Refusal::SymlinkToDirectory { path: shown, target }
+                }
+                Destination::Inside { kind, .. } => {
+                    Refusal::SymlinkToSpecial { path: shown, target, kind: describe_kind(kind) }
+                }
+                Destination::Nameless => Refusal::SymlinkToExcluded { path: shown, target },
+                Destination::Outside => Refusal::SymlinkEscape { path: shown, target },
+                Destination::Nowhere => Refusal::SymlinkDangling { path: shown, target },
+                Destination::Loop => Refusal::SymlinkLoop { path: shown, target, limit: MAX_LINKS },
+            };
+            self.refuse(refusal);
+        }
+        self.survey.files.extend(materialized);
+        Ok(())
+    }
+}
