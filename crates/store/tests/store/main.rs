@@ -1,0 +1,16 @@
+//! The store from outside, on real directories.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests make and damage trees by path, and fail by unwrapping"
+)]
+
+mod add;
+mod archive;
+mod concurrency;
+mod index;
+mod journal;
+mod layout;
+mod refusal;
+mod snapshot;
+mod support;
