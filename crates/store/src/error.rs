@@ -5,8 +5,8 @@ use std::io;
 use rustix::io::Errno;
 use skillfreeze_manifest::Digest;
 
-use crate::archive::PackageError;
 use crate::journal::JournalError;
+use crate::package::PackageError;
 
 /// A system call that failed: what was being done, and to what.
 #[derive(Debug, thiserror::Error)]

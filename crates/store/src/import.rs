@@ -14,12 +14,13 @@ use skillfreeze_manifest::{
     Version, open_dir, open_file,
 };
 
-use crate::archive::{BUFFER_BYTES, TarWriter, read_some};
+use crate::archive::{BUFFER_BYTES, read_some};
 use crate::atomic::Guard;
 use crate::error::{IoFault, failed};
 use crate::refusal::Refusal;
 use crate::spool::Spool;
 use crate::survey::{Planned, Survey};
+use crate::tarball::TarWriter;
 
 /// Reads what a package says of itself from its `SKILL.md`.
 ///

@@ -70,8 +70,10 @@
 
 mod activation;
 mod add;
+mod add_error;
 mod archive;
 mod atomic;
+mod commit;
 mod error;
 mod import;
 mod index;
@@ -80,6 +82,7 @@ mod layout;
 mod lease;
 mod link;
 mod lock;
+mod package;
 mod refusal;
 mod revision;
 mod spool;
@@ -87,13 +90,15 @@ mod staging;
 mod state;
 mod store;
 mod survey;
+mod tarball;
 
-pub use add::{AddError, AddOptions, Added, Candidate};
-pub use archive::{PackageError, PackageReader};
+pub use add::{AddOptions, Added, Candidate};
+pub use add_error::AddError;
 pub use error::{IoFault, StoreError};
 pub use import::{Describe, Description};
 pub use journal::{CorruptLine, JournalError};
 pub use lease::Lease;
+pub use package::{PackageError, PackageReader};
 pub use refusal::Refusal;
 pub use revision::{Origin, Revision, RevisionNumber, RevisionNumberError};
 pub use staging::{Published, Staging};

@@ -1,5 +1,6 @@
 //! Why a directory is not taken as a package: one variant a kind of fault.
 
+use std::error::Error as _;
 use std::io;
 
 use skillfreeze_manifest::{Diagnostic, PathError, SKILL_FILE, Severity};
@@ -26,7 +27,7 @@ pub enum Refusal {
         path: String,
     },
     /// A path is not a portable package path.
-    #[error("the path is not portable: {source}")]
+    #[error("the path is not portable")]
     PathInvalid {
         /// The path, escaped.
         path: String,
@@ -34,7 +35,7 @@ pub enum Refusal {
         source: PathError,
     },
     /// Two paths are the same where case is ignored.
-    #[error("the path clashes with another: {source}")]
+    #[error("the path clashes with another")]
     PathCollision {
         /// The path, escaped.
         path: String,
@@ -108,7 +109,7 @@ pub enum Refusal {
         kind: &'static str,
     },
     /// The system would not let something be read.
-    #[error("cannot read `{path}`: {source}")]
+    #[error("cannot read `{path}`")]
     Unreadable {
         /// The path; `.` for the package's directory.
         path: String,
@@ -225,10 +226,14 @@ impl Refusal {
         }
     }
 
-    /// The fault in the shape that all commands print.
+    /// The fault in the shape that all commands print, its cause in the message.
     #[must_use]
     pub fn to_diagnostic(&self) -> Diagnostic {
-        let mut diagnostic = Diagnostic::new(Severity::Error, self.code(), self.to_string());
+        let mut message = self.to_string();
+        if let Some(cause) = self.source() {
+            message = format!("{message}: {cause}");
+        }
+        let mut diagnostic = Diagnostic::new(Severity::Error, self.code(), message);
         if let Some(path) = self.path() {
             diagnostic = diagnostic.at_path(path);
         }

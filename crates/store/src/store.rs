@@ -7,13 +7,13 @@ use cap_std::fs::Dir;
 use skillfreeze_manifest::{Digest, Listing, SkillId, Stamp};
 
 use crate::activation;
-use crate::archive::{PackageReader, read_listing};
 use crate::atomic::{Guard, make_dir, open_directory, sweep};
 use crate::error::{StoreError, failed};
 use crate::index::Index;
 use crate::journal;
 use crate::layout::{self, RECORDS, Use};
 use crate::lease::Lease;
+use crate::package::{PackageReader, read_listing};
 use crate::revision::Revision;
 use crate::staging::{self, SNAPSHOTS, Staging};
 use crate::state::State;

@@ -9,10 +9,10 @@ use skillfreeze_manifest::{
     Stamp, describe_kind, escape_bytes, list_dir, membership, open_dir,
 };
 
-use crate::archive::MAX_FILE_BYTES;
 use crate::import::is_gone;
 use crate::link::{Destination, MAX_LINKS, read_link, resolve};
 use crate::refusal::Refusal;
+use crate::tarball::MAX_FILE_BYTES;
 
 /// A file that is to be read.
 pub(crate) struct Planned {

@@ -1,0 +1,128 @@
+//! Why one package is not added.
+
+use std::fmt;
+
+use skillfreeze_manifest::{Diagnostic, SkillId};
+
+use crate::error::IoFault;
+use crate::package::PackageError;
+use crate::refusal::Refusal;
+
+/// Why one package was not added; the others are.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddError {
+    /// The directory is not one that is taken as a package.
+    #[error("the package at `{path}` is refused: {}", Listed(.faults))]
+    Refused {
+        /// The package's path, as its origin has it.
+        path: String,
+        /// All that is wrong with it, sorted by path.
+        faults: Vec<Refusal>,
+    },
+    /// Its `SKILL.md` is not valid.
+    #[error("the package at `{path}` is invalid")]
+    Invalid {
+        /// The package's path, as its origin has it.
+        path: String,
+        /// What the parser says.
+        diagnostics: Vec<Diagnostic>,
+    },
+    /// Its id is not the one that the caller has seen.
+    #[error("the package at `{path}` has the id `{actual}`, no longer `{expected}`")]
+    IdChanged {
+        /// The package's path, as its origin has it.
+        path: String,
+        /// What the caller has seen.
+        expected: SkillId,
+        /// What the hashed bytes say.
+        actual: SkillId,
+    },
+    /// It changed while it was read, twice.
+    #[error("the package at `{path}` changed while it was read: `{changed}`")]
+    SourceChanged {
+        /// The package's path, as its origin has it.
+        path: String,
+        /// What changed, relative to the package; `.` for its directory.
+        changed: String,
+    },
+    /// Its id has all the numbers that there are.
+    #[error("`{id}` has no revision number left")]
+    NumbersUsedUp {
+        /// The package's path, as its origin has it.
+        path: String,
+        /// The id.
+        id: SkillId,
+    },
+    /// The store could not hold it.
+    #[error("the package at `{path}` cannot be stored")]
+    Io {
+        /// The package's path, as its origin has it.
+        path: String,
+        /// What the system refused.
+        #[source]
+        source: IoFault,
+    },
+    /// Its archive was damaged between the first look and the last.
+    #[error("the package at `{path}` cannot be stored")]
+    Archive {
+        /// The package's path, as its origin has it.
+        path: String,
+        /// What is wrong with the archive.
+        #[source]
+        source: Box<PackageError>,
+    },
+}
+
+impl AddError {
+    /// The stable code of the error; where the directory is refused, of its first fault.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Refused { faults, .. } => faults.first().map_or("refused", Refusal::code),
+            Self::Invalid { .. } => "invalid",
+            Self::IdChanged { .. } => "id-changed",
+            Self::SourceChanged { .. } => "source-changed",
+            Self::NumbersUsedUp { .. } => "numbers-used-up",
+            Self::Io { source, .. } => source.code(),
+            Self::Archive { source, .. } => source.code(),
+        }
+    }
+
+    /// The package's path, as its origin has it.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Refused { path, .. }
+            | Self::Invalid { path, .. }
+            | Self::IdChanged { path, .. }
+            | Self::SourceChanged { path, .. }
+            | Self::NumbersUsedUp { path, .. }
+            | Self::Io { path, .. }
+            | Self::Archive { path, .. } => path,
+        }
+    }
+
+    /// Its faults in the shape that all commands print; none where the error says it all.
+    #[must_use]
+    pub fn diagnostics(&self) -> Vec<Diagnostic> {
+        match self {
+            Self::Refused { faults, .. } => faults.iter().map(Refusal::to_diagnostic).collect(),
+            Self::Invalid { diagnostics, .. } => diagnostics.clone(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Faults in one line.
+struct Listed<'a>(&'a [Refusal]);
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.0.iter().enumerate() {
+            let separator = if index > 0 { "; " } else { "" };
+            write!(f, "{separator}{}", fault.to_diagnostic().message)?;
+        }
+        Ok(())
+    }
+}
