@@ -1,1 +1,29 @@
-fn main() {}
+//! The `skillfreeze` program: arguments, output and progress, and no logic of its own.
+#![expect(clippy::disallowed_methods, reason = "paths, the environment and the clock come in here")]
+
+mod args;
+mod commands;
+mod context;
+mod exit;
+mod output;
+mod progress;
+mod users;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // A launch starts this program again, as the helper and as the first process of the sandbox.
+    skillfreeze::init();
+    let arguments = match args::parse() {
+        Ok(arguments) => arguments,
+        Err(status) => return status,
+    };
+    let context = context::Context::new(arguments.global);
+    match commands::run(&context, arguments.command) {
+        Ok(status) => ExitCode::from(status),
+        Err(failure) => {
+            context.output().failure(&failure);
+            ExitCode::from(failure.status)
+        }
+    }
+}

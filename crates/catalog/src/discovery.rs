@@ -69,6 +69,21 @@ pub enum ScanError {
     },
 }
 
+impl ScanError {
+    /// The stable code.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::DuplicateSource { .. } => "source-twice",
+            Self::List { cause, .. } if cause.kind() == io::ErrorKind::NotADirectory => {
+                "root-not-a-directory"
+            }
+            Self::List { .. } => "root-unreadable",
+            Self::Limit { .. } => "scan-limit",
+        }
+    }
+}
+
 impl Catalog {
     /// Scans the sources, the first of which wins where two hold the same id.
     ///

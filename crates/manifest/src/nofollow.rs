@@ -135,7 +135,8 @@ impl Stamp {
 /// What `openat` or `getdents` says.
 pub fn list_dir(dir: impl AsFd) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
-    for entry in Dir::read_from(dir.as_fd())? {
+    // A handle may be one that is good for nothing but naming (`O_PATH`), so it is opened anew.
+    for entry in Dir::new(open_dir(&dir, ".")?)? {
         let entry = entry?;
         let name = entry.file_name();
         if name == c"." || name == c".." {

@@ -67,14 +67,15 @@ fn become_bubblewrap(numbers: Numbers) -> Result<Infallible, Failed> {
 /// Mounts the very directory that was hashed where `identity` can reach it: below a directory that
 /// this user may not enter, even an open descriptor is of no use to bubblewrap.
 fn stage(snapshot: OwnedFd, identity: &Identity) -> Result<(), Failed> {
-    unshare(CloneFlags::CLONE_NEWNS).map_err(io::Error::from).map_err(during("making a mount namespace"))?;
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private).map_err(io::Error::from).map_err(during("making mounts private"))?;
+    // The clone comes first: the handle is of a mount that the new namespace does not have.
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
     let mount = open_tree(&snapshot, "", flags)
         .map_err(io::Error::from)
         .map_err(during("cloning the snapshot's mount"))?;
+    unshare(CloneFlags::CLONE_NEWNS).map_err(io::Error::from).map_err(during("making a mount namespace"))?;
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private).map_err(io::Error::from).map_err(during("making mounts private"))?;
     let attributes = skillfreeze_sys::MountAttributes { read_only: true, no_suid: true, no_dev: true };
     skillfreeze_sys::mount_setattr(&mount, attributes).map_err(during("making the snapshot read-only"))?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;

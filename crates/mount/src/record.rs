@@ -10,7 +10,7 @@ use std::io::{self, Write as _};
 use camino::Utf8PathBuf;
 use cap_std::fs::{Dir, OpenOptions};
 use serde::{Deserialize, Serialize};
-use skillfreeze_manifest::{Check, Digest, Fault, SkillId, Version, to_canonical_bytes};
+use skillfreeze_manifest::{Check, Digest, Fault, SkillId, Version, open_dir, to_canonical_bytes};
 
 use crate::host::Bubblewrap;
 use crate::integrity::{Integrity, Method};
@@ -298,6 +298,7 @@ impl RecordFile {
             let _ = self.dir.remove_file(&temporary);
         }
         written?;
-        Ok(rustix::fs::fsync(&self.dir)?)
+        // A capability handle cannot be synced itself.
+        Ok(rustix::fs::fsync(open_dir(&self.dir, ".")?)?)
     }
 }

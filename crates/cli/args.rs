@@ -1,0 +1,127 @@
+//! The command line.
+
+use std::process::ExitCode;
+
+use camino::Utf8PathBuf;
+use clap::error::ErrorKind;
+use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+
+use crate::commands::{add, completions, doctor, list, prepare, run, show, verify};
+use crate::exit;
+
+/// Freeze agent skills, check them, and run commands that read them.
+///
+/// A snapshot holds exactly the selected skills and a manifest of hashes; its name is the SHA-256 of
+/// that manifest. Before a command starts, every byte is hashed again, and the command sees the
+/// snapshot read-only at `$SKILLS_DIR`.
+///
+/// Options can also be set as `SKILLFREEZE_…` in the environment (`--root` as `SKILLFREEZE_ROOT`).
+#[derive(Debug, Parser)]
+#[command(name = "skillfreeze", version, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Verb,
+}
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// The store's root [default: $XDG_STATE_HOME/skillfreeze or ~/.local/state/skillfreeze]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) root: Option<Utf8PathBuf>,
+    /// Print one JSON object, and errors as JSON on standard error
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print no warnings and no progress
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Print what else was noticed
+    #[arg(long, short, global = true)]
+    pub(crate) verbose: bool,
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
+}
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    List(list::List),
+    Show(show::Show),
+    Prepare(prepare::Prepare),
+    Run(Box<run::Run>),
+    Verify(verify::Verify),
+    Doctor(doctor::Doctor),
+    Add(add::Add),
+    Completions(completions::Completions),
+}
+
+/// The commands by what they are for, as the help shows them.
+const GROUPS: [(&str, &[&str]); 2] = [
+    ("Everyday", &["list", "show", "prepare", "run", "verify", "doctor"]),
+    ("Store", &["add", "completions"]),
+];
+
+/// Options that the environment cannot set: they loosen something, for one call only.
+const NOT_FROM_ENVIRONMENT: [&str; 6] = ["force", "bwrap", "keep-fd", "help", "version", "json-schema"];
+
+/// The command line's definition.
+pub(crate) fn command() -> Command {
+    let mut command = with_environment(Arguments::command());
+    command.build();
+    let groups = groups(&command);
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{{options}}\n{{after-help}}"
+    ))
+}
+
+fn with_environment(command: Command) -> Command {
+    let command = command.mut_args(|argument| {
+        let long = argument.get_long().map(str::to_owned);
+        match long {
+            Some(long) if !NOT_FROM_ENVIRONMENT.contains(&long.as_str()) => {
+                let name = format!("SKILLFREEZE_{}", long.to_uppercase().replace('-', "_"));
+                argument.env(name).hide_env(true)
+            }
+            _ => argument,
+        }
+    });
+    command.mut_subcommands(with_environment)
+}
+
+fn groups(command: &Command) -> String {
+    let mut text = String::new();
+    for (group, verbs) in GROUPS {
+        text.push_str(&format!("{group}:\n"));
+        for verb in verbs {
+            let about = command.find_subcommand(verb).and_then(Command::get_about).map(ToString::to_string);
+            text.push_str(&format!("  {verb:<12} {}\n", about.unwrap_or_default()));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Reads the command line; prints help, the version and usage errors itself.
+pub(crate) fn parse() -> Result<Arguments, ExitCode> {
+    let parsed = command().try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches));
+    parsed.map_err(|error| {
+        let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+        if is_answer {
+            // Nothing can be said to somebody who does not listen.
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        exit::usage(&error)
+    })
+}

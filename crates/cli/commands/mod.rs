@@ -1,0 +1,29 @@
+//! The commands, one file each.
+
+pub(crate) mod add;
+pub(crate) mod completions;
+pub(crate) mod doctor;
+pub(crate) mod list;
+pub(crate) mod prepare;
+pub(crate) mod run;
+pub(crate) mod selecting;
+pub(crate) mod show;
+pub(crate) mod verify;
+
+use crate::args::Verb;
+use crate::context::Context;
+use crate::exit::Failure;
+
+/// Runs a command and returns its exit status.
+pub(crate) fn run(context: &Context, command: Verb) -> Result<u8, Failure> {
+    match command {
+        Verb::List(list) => list.run(context),
+        Verb::Show(show) => show.run(context),
+        Verb::Prepare(prepare) => prepare.run(context),
+        Verb::Run(run) => run.run(context),
+        Verb::Verify(verify) => verify.run(context),
+        Verb::Doctor(doctor) => doctor.run(context),
+        Verb::Add(add) => add.run(context),
+        Verb::Completions(completions) => completions.run(context),
+    }
+}

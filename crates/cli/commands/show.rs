@@ -1,0 +1,236 @@
+//! `show`: all about one skill, snapshot or run.
+
+use std::io::Read as _;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use clap::Args;
+use serde::Serialize;
+use serde_json::{Value, json};
+use skillfreeze::manifest::{
+    Check, CheckOptions, Digest, FileEntry, REVISION_HEX, SkillId, Version, check_snapshot,
+};
+use skillfreeze::mount::RunRecord;
+use skillfreeze::preparer::{Pick, Reference};
+use skillfreeze::store::{Origin, Revision};
+
+use crate::context::{Context, Named};
+use crate::exit::{Failure, INTEGRITY};
+use crate::output::table;
+
+/// Show all about a skill of the store, a snapshot or a run
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// A skill (`id`, `id@3`, …), a snapshot (`sha256:…`, or a directory) or a run
+    #[arg(value_name = "SKILL|SNAPSHOT|RUN")]
+    target: String,
+}
+
+/// What `show SKILL --json` prints.
+#[derive(Debug, Serialize)]
+struct SkillOutput {
+    schema: &'static str,
+    id: SkillId,
+    revisions: Vec<RevisionOutput>,
+}
+
+#[derive(Debug, Serialize)]
+struct RevisionOutput {
+    number: u32,
+    revision: String,
+    digest: Digest,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<Version>,
+    active: bool,
+    added_at: String,
+    added_by: String,
+    origin: Origin,
+    files: Vec<FileEntry>,
+}
+
+/// What `show SNAPSHOT --json` prints.
+#[derive(Debug, Serialize)]
+struct SnapshotOutput {
+    schema: &'static str,
+    snapshot: Digest,
+    path: Utf8PathBuf,
+    packages: Value,
+}
+
+impl Show {
+    pub(crate) fn run(&self, context: &Context) -> Result<u8, Failure> {
+        if let Some(record) = find_run(context, &self.target)? {
+            context.output().data(&record, || run_text(&record))?;
+            return Ok(0);
+        }
+        match self.target.parse::<Reference>() {
+            Ok(reference) if !names_snapshot(context, &self.target, &reference)? => {
+                self.show_skill(context, &reference)
+            }
+            _ => self.show_snapshot(context),
+        }
+    }
+
+    fn show_skill(&self, context: &Context, reference: &Reference) -> Result<u8, Failure> {
+        let unknown = || {
+            let message = format!("`{reference}` is not in the store");
+            Failure::new("selection-unknown", message).hint("`skillfreeze list` shows what there is")
+        };
+        let store = context.store_to_read()?.ok_or_else(unknown)?;
+        let mut revisions = store.revisions_of(&reference.id)?;
+        revisions.retain(|revision| fits(revision, &reference.pick));
+        if revisions.is_empty() {
+            return Err(unknown());
+        }
+        let mut shown = Vec::new();
+        for revision in revisions {
+            let files =
+                store.listing(&revision.digest)?.map_or_else(Vec::new, |listing| listing.files().to_vec());
+            let Revision { number, digest, version, active, added_at, added_by, origin, .. } = revision;
+            let (number, revision) = (number.get(), digest.revision());
+            shown.push(RevisionOutput {
+                number,
+                revision,
+                digest,
+                version,
+                active,
+                added_at,
+                added_by,
+                origin,
+                files,
+            });
+        }
+        let output =
+            SkillOutput { schema: "skillfreeze.show-skill.v1", id: reference.id.clone(), revisions: shown };
+        context.output().data(&output, || skill_text(&output))?;
+        Ok(0)
+    }
+
+    fn show_snapshot(&self, context: &Context) -> Result<u8, Failure> {
+        let Named { dir, path, digest, .. } = context.snapshot(&self.target, None)?;
+        let options = CheckOptions { portable: true, progress: &context.progress() };
+        let Check { manifest, digest: found, faults, .. } = check_snapshot(&dir, digest, &options);
+        let (Some(manifest), Some(snapshot)) = (manifest, found) else {
+            let mut failure =
+                Failure::new("integrity", format!("`{path}` holds no snapshot that could be shown"));
+            failure.status = INTEGRITY;
+            return Err(failure.details(json!({ "faults": faults })));
+        };
+        let packages = json!(manifest.packages());
+        let output = SnapshotOutput { schema: "skillfreeze.show-snapshot.v1", snapshot, path, packages };
+        context.output().data(&output, || {
+            let row = |package: &skillfreeze::manifest::PackageEntry| {
+                let version = package.version().map_or_else(|| "-".to_owned(), ToString::to_string);
+                let (files, bytes) = (package.listing().files().len(), package.listing().bytes());
+                vec![
+                    package.id().to_string(),
+                    package.revision().to_owned(),
+                    version,
+                    format!("{files} files"),
+                    format!("{bytes} bytes"),
+                ]
+            };
+            let rows: Vec<_> = manifest.packages().iter().map(row).collect();
+            format!("{}\n{}\n{}", output.snapshot, output.path, table(&rows))
+        })?;
+        if !faults.is_empty() {
+            context.output().warning("the files do not match the manifest: see `skillfreeze verify`");
+        }
+        Ok(0)
+    }
+}
+
+/// Whether a text that could be a skill's id is the path or the leading digits of a snapshot: that
+/// is what it means where the store has no such skill.
+fn names_snapshot(context: &Context, text: &str, reference: &Reference) -> Result<bool, Failure> {
+    let is_hex = text.len() >= REVISION_HEX && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !is_hex && !Utf8Path::new(text).is_dir() {
+        return Ok(false);
+    }
+    match context.store_to_read()? {
+        Some(store) => Ok(store.revisions_of(&reference.id)?.is_empty()),
+        None => Ok(true),
+    }
+}
+
+fn fits(revision: &Revision, pick: &Pick) -> bool {
+    match pick {
+        Pick::Default | Pick::Source => true,
+        Pick::Number(number) => revision.number == *number,
+        Pick::Version(version) => revision.version.as_ref() == Some(version),
+        Pick::Digest(hex) => revision.digest.hex().starts_with(hex),
+    }
+}
+
+fn skill_text(output: &SkillOutput) -> String {
+    let mut text = String::new();
+    for revision in &output.revisions {
+        let active = if revision.active { " (active)" } else { "" };
+        text.push_str(&format!("{}@{}{active}\n", output.id, revision.number));
+        let version = revision.version.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
+        let added = format!("{} by {}", revision.added_at, revision.added_by);
+        let rows = [
+            ("digest", revision.digest.to_string()),
+            ("version", version),
+            ("added", added),
+            ("from", revision.origin.path.clone()),
+        ];
+        text.push_str(&table(&rows.map(|(name, value)| vec![format!("  {name}"), value])));
+        let file = |file: &FileEntry| {
+            let mode = if file.executable { "x" } else { "-" };
+            vec![format!("  {mode}"), file.size.to_string(), file.path.to_string()]
+        };
+        text.push_str(&table(&revision.files.iter().map(file).collect::<Vec<_>>()));
+    }
+    text
+}
+
+fn run_text(record: &RunRecord) -> String {
+    let mut rows = vec![
+        ("run", record.id.clone()),
+        ("outcome", json!(record.outcome).as_str().unwrap_or_default().to_owned()),
+        ("started", format!("{} by {}", record.started_at, record.actor)),
+        ("ended", record.ended_at.clone().unwrap_or_else(|| "-".to_owned())),
+        ("snapshot", record.snapshot.to_string()),
+        ("integrity", record.launch.integrity.to_string()),
+        (
+            "packages",
+            record.packages.iter().map(|package| package.id.to_string()).collect::<Vec<_>>().join(" "),
+        ),
+        ("exit", record.exit.map_or_else(|| "-".to_owned(), |exit| exit.code().to_string())),
+    ];
+    if let Some(error) = &record.error {
+        rows.push(("error", format!("{} ({})", error.message, error.code)));
+    }
+    rows.push(("attestation", record.attestation.clone()));
+    table(&rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect::<Vec<_>>())
+}
+
+/// Finds a run's record: by its id in the store, or by the path of a JSON file.
+pub(crate) fn find_run(context: &Context, target: &str) -> Result<Option<RunRecord>, Failure> {
+    let path = Utf8Path::new(target);
+    let path = match run_path(target) {
+        Some(relative) if !target.contains('/') => context.root()?.join("runs").join(relative),
+        _ if path.extension() == Some("json") && path.is_file() => path.to_owned(),
+        _ => return Ok(None),
+    };
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(&path).and_then(|mut file| file.read_to_end(&mut bytes));
+    match read {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(Failure::new("run-unknown", format!("there is no run `{target}` in the store")))
+        }
+        Err(error) => Err(Failure::io(format_args!("cannot read `{path}`"), &error)),
+        Ok(_) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|error| Failure::new("record-invalid", format!("`{path}` is no run record: {error}"))),
+    }
+}
+
+/// Where the record of a run lies below `runs/`: its id begins with the date.
+pub(crate) fn run_path(id: &str) -> Option<String> {
+    let (date, rest) = id.split_once('T')?;
+    let is_id = date.len() == 8
+        && date.bytes().all(|byte| byte.is_ascii_digit())
+        && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    is_id.then(|| format!("{}/{}/{id}.json", &date[..4], &date[4..6]))
+}

@@ -1,0 +1,175 @@
+//! `verify`: re-hashes everything.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use serde_json::json;
+use skillfreeze::manifest::{Check, CheckOptions, Digest, Fault, Stamp, check_snapshot};
+use skillfreeze::mount::{RunRecord, is_trusted_owner};
+
+use super::show::find_run;
+use crate::context::{Context, Named, canonical, open_dir};
+use crate::exit::{Failure, INTEGRITY};
+
+/// Hash every file of a snapshot again and compare it with the manifest
+///
+/// Named by its digest, or by a path with `--digest`, the manifest itself is checked too. A path
+/// alone shows only that the files fit the manifest beside them (`"anchored": false`).
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// A snapshot (`sha256:…`, or a directory) or a run
+    #[arg(value_name = "SNAPSHOT|DIR|RUN")]
+    target: String,
+    /// The digest that the snapshot must have
+    #[arg(long, value_name = "DIGEST")]
+    digest: Option<Digest>,
+    /// Ignore modes beyond the execute bit
+    #[arg(long)]
+    portable: bool,
+    /// How to print; `sha256sum` prints what `sha256sum -c` reads
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Sha256sum,
+}
+
+/// What `verify --json` prints.
+#[derive(Debug, Serialize)]
+struct VerifyOutput {
+    schema: &'static str,
+    path: Utf8PathBuf,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snapshot: Option<Digest>,
+    anchored: bool,
+    clean: bool,
+    packages: usize,
+    files: u64,
+    bytes: u64,
+    faults: Vec<Fault>,
+    warnings: Vec<Warning>,
+}
+
+#[derive(Debug, Serialize)]
+struct Warning {
+    code: &'static str,
+    message: String,
+}
+
+impl Verify {
+    pub(crate) fn run(&self, context: &Context) -> Result<u8, Failure> {
+        let named = self.named(context)?;
+        let progress = context.progress();
+        let options = CheckOptions { portable: self.portable, progress: &progress };
+        let check = check_snapshot(&named.dir, named.digest, &options);
+        drop(progress);
+        let warnings = warnings(&named)?;
+        let output = VerifyOutput {
+            schema: "skillfreeze.verify.v1",
+            path: named.path,
+            snapshot: check.digest,
+            anchored: named.digest.is_some(),
+            clean: check.is_clean(),
+            packages: check.manifest.as_ref().map_or(0, |manifest| manifest.packages().len()),
+            files: check.files,
+            bytes: check.bytes,
+            faults: check.faults.clone(),
+            warnings,
+        };
+        for warning in &output.warnings {
+            context.output().warning(&warning.message);
+        }
+        match self.format {
+            Format::Json => context.output().json(&output)?,
+            Format::Sha256sum if output.clean => context.output().text(&sums(&check))?,
+            Format::Sha256sum => {}
+            Format::Text => context.output().data(&output, || text(&output))?,
+        }
+        if output.clean {
+            return Ok(0);
+        }
+        let count = output.faults.len();
+        let message =
+            format!("`{}` does not match: {count} fault{}", output.path, if count == 1 { "" } else { "s" });
+        let mut failure = Failure::new("integrity", message);
+        failure.status = INTEGRITY;
+        // As text they have been printed; who asked for something else finds them here.
+        let shown = self.format == Format::Text && !context.output().is_json();
+        Err(if shown { failure } else { failure.details(json!({ "faults": output.faults })) })
+    }
+
+    fn named(&self, context: &Context) -> Result<Named, Failure> {
+        match find_run(context, &self.target)? {
+            Some(record) => self.of_run(context, &record),
+            None => context.snapshot(&self.target, self.digest),
+        }
+    }
+
+    /// A run's record names the snapshot and holds its manifest word for word.
+    fn of_run(&self, context: &Context, record: &RunRecord) -> Result<Named, Failure> {
+        let actual = Digest::of(record.manifest.as_bytes());
+        if actual != record.snapshot {
+            let message = format!(
+                "the record of run {} names {} but holds the manifest of {actual}",
+                record.id, record.snapshot
+            );
+            return Err(Failure::new("integrity", message));
+        }
+        match &self.digest {
+            Some(digest) if *digest != record.snapshot => {
+                let message = format!("run {} had {}, not {digest}", record.id, record.snapshot);
+                Err(Failure::new("integrity", message))
+            }
+            _ => context.snapshot(&record.snapshot.to_string(), Some(record.snapshot)),
+        }
+    }
+}
+
+fn warnings(named: &Named) -> Result<Vec<Warning>, Failure> {
+    let mut warnings = Vec::new();
+    let mut look = |path: &Utf8Path, code_owner, code_mode| -> Result<(), Failure> {
+        let stamp = Stamp::of(open_dir(path)?)
+            .map_err(|error| Failure::io(format_args!("cannot examine `{path}`"), &error))?;
+        if !is_trusted_owner(stamp.owner) {
+            let message = format!("`{path}` belongs to user {}, who is neither you nor root", stamp.owner);
+            warnings.push(Warning { code: code_owner, message });
+        }
+        if stamp.mode & 0o022 != 0 {
+            let message = format!("`{path}` can be written by others (mode {:04o})", stamp.mode);
+            warnings.push(Warning { code: code_mode, message });
+        }
+        Ok(())
+    };
+    look(&named.path, "snapshot-owner", "snapshot-writable-by-others")?;
+    if named.in_store
+        && let Some(root) = named.path.ancestors().nth(3)
+    {
+        look(&canonical(root)?, "store-owner", "store-writable-by-others")?;
+    }
+    Ok(warnings)
+}
+
+fn text(output: &VerifyOutput) -> String {
+    if output.clean {
+        let digest = output.snapshot.map(|digest| digest.to_string()).unwrap_or_default();
+        let anchor =
+            if output.anchored { "" } else { " (the manifest itself was not checked: no digest was named)" };
+        return format!(
+            "{digest}: {} packages, {} files, {} bytes match{anchor}",
+            output.packages, output.files, output.bytes
+        );
+    }
+    output.faults.iter().map(|fault| format!("{fault}\n")).collect()
+}
+
+/// Lines that `sha256sum -c` reads, run in the snapshot directory.
+fn sums(check: &Check) -> String {
+    let packages = check.manifest.iter().flat_map(|manifest| manifest.packages());
+    let files =
+        packages.flat_map(|package| package.listing().files().iter().map(move |file| (package.id(), file)));
+    files.map(|(id, file)| format!("{}  {id}/{}\n", file.digest.hex(), file.path)).collect()
+}

@@ -1,0 +1,308 @@
+//! Failures: their stable codes, exit statuses and hints.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use skillfreeze::catalog::ScanError;
+use skillfreeze::mount::{BindError, BubblewrapError, LaunchError, PlanError, VerifyError};
+use skillfreeze::preparer::{FreezeError, ReferenceError, ResolveError};
+use skillfreeze::store::{AddError, StoreError};
+
+/// The schema of an error as JSON.
+pub(crate) const ERROR_SCHEMA: &str = "skillfreeze.error.v1";
+
+/// Why a command did not do what it was asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    /// The exit status.
+    pub(crate) status: u8,
+    /// The stable code.
+    pub(crate) code: String,
+    /// What happened, causes included.
+    pub(crate) message: String,
+    /// What to type or do next.
+    pub(crate) hint: Option<String>,
+    /// What a program may want to know, by the code.
+    pub(crate) details: Value,
+}
+
+/// Failed for a reason of this machine.
+pub(crate) const MACHINE: u8 = 1;
+/// Wrong usage.
+pub(crate) const USAGE: u8 = 2;
+/// Something does not match its digest.
+pub(crate) const INTEGRITY: u8 = 3;
+/// Not found.
+pub(crate) const NOT_FOUND: u8 = 4;
+/// A name, an ambiguous selection, an expected number.
+pub(crate) const CONFLICT: u8 = 5;
+/// An invalid package, manifest or archive.
+pub(crate) const INVALID: u8 = 6;
+/// No sandbox, or not the integrity asked for, to be had here.
+pub(crate) const UNAVAILABLE: u8 = 7;
+/// A launch failed.
+pub(crate) const LAUNCH: u8 = 125;
+
+/// The exit status of a code, `run` apart.
+fn status_of(code: &str) -> u8 {
+    match code {
+        "usage"
+        | "reference"
+        | "source-twice"
+        | "root-not-a-directory"
+        | "no-command"
+        | "environment-name"
+        | "user-root"
+        | "user-not-permitted" => USAGE,
+        code if code.starts_with("bind-") || code.starts_with("mount-target-") => USAGE,
+        "integrity" | "journal-corrupt" | "archive-damaged" | "package-damaged" | "snapshot-unstable" => {
+            INTEGRITY
+        }
+        "selection-unknown" | "snapshot-unknown" | "run-unknown" | "not-found" | "package-missing"
+        | "source-missing" | "nothing-selected" => NOT_FOUND,
+        "selection-ambiguous" | "selection-conflict" | "id-changed" | "source-changed" | "duplicate-id" => {
+            CONFLICT
+        }
+        "io"
+        | "no-space"
+        | "permission"
+        | "read-only"
+        | "unreadable"
+        | "snapshot-owner"
+        | "store-owner"
+        | "store-writable-by-others"
+        | "record-not-written"
+        | "locked"
+        | "index" => MACHINE,
+        "integrity-unavailable" | "sandbox-unavailable" => UNAVAILABLE,
+        code if code.starts_with("bwrap-") || code.starts_with("userns-") => UNAVAILABLE,
+        _ => INVALID,
+    }
+}
+
+/// What helps against most failures of a code.
+fn hint_of(code: &str) -> Option<&'static str> {
+    Some(match code {
+        "bytecode" => "delete it, or leave it out with `--drop-bytecode`",
+        "no-space" => "free some space and try again; nothing was changed",
+        "read-only" => "name another store with `--root`",
+        "store-owner" => "name a store of your own with `--root`",
+        "store-writable-by-others" => {
+            "take the others' write permission away: `chmod go-w` on the store's root"
+        }
+        "snapshot-owner" => "copy the snapshot to a directory of your own",
+        "symlink-escape" | "symlink-dangling" | "symlink-to-directory" => {
+            "put the file itself in the place of the link"
+        }
+        "source-changed" => "wait until nothing writes to the package, then try again",
+        "journal-newer" => "use the version of skillfreeze that wrote it, or a later one",
+        "integrity-unavailable" => "ask for less with `--require`, or see `skillfreeze doctor`",
+        "sandbox-unavailable" => "see `skillfreeze doctor` for what can be had here",
+        "bwrap-missing" => {
+            "install bubblewrap (Debian, Fedora, Arch: package `bubblewrap`), or name it with `--bwrap`"
+        }
+        "bwrap-untrusted" => "use one that root installed, or name this one with `--bwrap`",
+        "bwrap-too-old" => "install bubblewrap 0.8.0-2+deb12u1, 0.10 or later",
+        "bind-store" => "bind something else; the store is never visible in a sandbox",
+        "bind-snapshot" => "keep the snapshot outside of what the sandbox may write",
+        "bind-in-source" => "work outside of the skills, or bind it with `--ro-bind`",
+        "bind-special-file" => "bind a directory or a regular file",
+        "mount-target-missing" => "create it on the host first",
+        "integrity" => "do not use it: prepare the snapshot again, or get it again from where it came",
+        "integrity-after-run" => "do not trust what the command did; find out what writes to the snapshot",
+        "source-appeared" => "look at it before the next run: the command may have planted it",
+        "user-root" => "name an ordinary user with `--user`",
+        "user-not-permitted" => "leave `--user` out, or start as root",
+        "mount-not-visible" => "the command's user must be able to read the snapshot",
+        _ => return None,
+    })
+}
+
+impl Failure {
+    /// A failure with the status and the hint that its code usually has.
+    pub(crate) fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        let code = code.into();
+        let (status, hint) = (status_of(&code), hint_of(&code).map(str::to_owned));
+        Self { status, code, message: message.into(), hint, details: json!({}) }
+    }
+
+    /// A failure of an error with its causes.
+    pub(crate) fn of(code: impl Into<String>, error: &dyn Error) -> Self {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            message = format!("{message}: {error}");
+            cause = error.source();
+        }
+        Self::new(code, message)
+    }
+
+    /// Wrong usage.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new("usage", message)
+    }
+
+    /// Something of the machine that has to do with a path.
+    pub(crate) fn io(doing: impl std::fmt::Display, error: &std::io::Error) -> Self {
+        let code = match error.kind() {
+            std::io::ErrorKind::NotFound => "not-found",
+            std::io::ErrorKind::PermissionDenied => "permission",
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => "no-space",
+            std::io::ErrorKind::ReadOnlyFilesystem => "read-only",
+            _ => "io",
+        };
+        Self::new(code, format!("{doing}: {error}"))
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn details(mut self, details: Value) -> Self {
+        self.details = details;
+        self
+    }
+
+    /// The same failure of a launch: whatever it was, the command did not run as asked.
+    pub(crate) fn of_launch(mut self) -> Self {
+        self.status = LAUNCH;
+        self
+    }
+
+    /// The object that `--json` prints on standard error.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "schema": ERROR_SCHEMA,
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint,
+            "details": self.details,
+        })
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::of(error.code(), &error)
+    }
+}
+
+impl From<AddError> for Failure {
+    fn from(error: AddError) -> Self {
+        let faults = error.diagnostics();
+        Self::of(error.code(), &error).details(json!({ "faults": faults }))
+    }
+}
+
+impl From<ScanError> for Failure {
+    fn from(error: ScanError) -> Self {
+        Self::of(error.code(), &error)
+    }
+}
+
+impl From<ReferenceError> for Failure {
+    fn from(error: ReferenceError) -> Self {
+        Self::of("reference", &error)
+            .hint("write `id`, `id@3`, `id@version=1.2.0`, `id@sha256:…` or `source:id`")
+    }
+}
+
+impl From<ResolveError> for Failure {
+    fn from(error: ResolveError) -> Self {
+        let failure = Self::of(error.code(), &error);
+        match &error {
+            ResolveError::Unknown { near, .. } if near.is_empty() => {
+                failure.hint("`skillfreeze list` shows what there is")
+            }
+            ResolveError::Unknown { near, .. } => {
+                let names: Vec<String> = near.iter().map(|id| format!("`{id}`")).collect();
+                failure.hint(format!("did you mean {}?", names.join(", "))).details(json!({ "near": near }))
+            }
+            ResolveError::Invalid { diagnostics, .. } => {
+                failure.hint("mend the package, or select others").details(json!({ "faults": diagnostics }))
+            }
+            ResolveError::Ambiguous { digests, .. } => {
+                failure.hint("name one by its digest: `id@sha256:…`").details(json!({ "digests": digests }))
+            }
+            ResolveError::Add { source, .. } => failure.details(json!({ "faults": source.diagnostics() })),
+            _ => failure,
+        }
+    }
+}
+
+impl From<FreezeError> for Failure {
+    fn from(error: FreezeError) -> Self {
+        match &error {
+            FreezeError::Store(store) => Self::of(store.code(), store),
+            FreezeError::PackageMissing { .. } => Self::of("package-missing", &error),
+            FreezeError::Package { .. } => Self::of("package-damaged", &error)
+                .hint("add the package again from its source: `skillfreeze add DIR`"),
+            FreezeError::Write { path, source } => Self::io(format_args!("cannot write `{path}`"), source),
+            FreezeError::Unstable { .. } => Self::of("snapshot-unstable", &error),
+            _ => Self::of("manifest-invalid", &error),
+        }
+    }
+}
+
+impl From<VerifyError> for Failure {
+    fn from(error: VerifyError) -> Self {
+        let failure = Self::of(error.code(), &error);
+        match &error {
+            VerifyError::Faults { faults, .. } => failure.details(json!({ "faults": faults })),
+            _ => failure,
+        }
+    }
+}
+
+impl From<BubblewrapError> for Failure {
+    fn from(error: BubblewrapError) -> Self {
+        Self::of(error.code(), &error)
+    }
+}
+
+impl From<BindError> for Failure {
+    fn from(error: BindError) -> Self {
+        Self::of(error.code(), &error)
+    }
+}
+
+impl From<PlanError> for Failure {
+    fn from(error: PlanError) -> Self {
+        Self::of(error.code(), &error)
+    }
+}
+
+impl From<LaunchError> for Failure {
+    fn from(error: LaunchError) -> Self {
+        let mut failure = Self::of(error.code(), &error);
+        failure.status = u8::try_from(error.status()).unwrap_or(LAUNCH);
+        match &error {
+            LaunchError::Refused { refusal, .. } => failure.hint(refusal.fix),
+            LaunchError::Changed { faults, exit } => {
+                failure.details(json!({ "faults": faults, "exit": exit }))
+            }
+            LaunchError::SourceAppeared { paths, exit } => {
+                failure.details(json!({ "paths": paths, "exit": exit }))
+            }
+            _ => failure,
+        }
+    }
+}
+
+/// Prints a usage error: as JSON when the command line asks for JSON anywhere.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().take_while(|argument| argument != "--").collect();
+    let is_launch = arguments.iter().skip(1).any(|argument| argument == "run");
+    if arguments.iter().any(|argument| argument == "--json") {
+        let text = error.to_string();
+        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        let failure = Failure::usage(message).hint("see `skillfreeze help`");
+        crate::output::print_error_json(&failure);
+    } else {
+        // Nothing can be said to somebody who does not listen.
+        let _ = error.print();
+    }
+    ExitCode::from(if is_launch { LAUNCH } else { USAGE })
+}

@@ -1,0 +1,156 @@
+//! What the program prints: data on standard output, talk on standard error.
+
+use std::io::{self, IsTerminal as _, Write};
+
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use skillfreeze::manifest::{Diagnostic, Severity};
+
+use crate::args::{Color, Global};
+use crate::exit::Failure;
+
+/// How to print.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    json: bool,
+    quiet: bool,
+    verbose: bool,
+    color: Color,
+}
+
+impl Output {
+    pub(crate) fn new(global: &Global) -> Self {
+        Self { json: global.json, quiet: global.quiet, verbose: global.verbose, color: global.color }
+    }
+
+    /// Whether data is printed as JSON.
+    pub(crate) fn is_json(self) -> bool {
+        self.json
+    }
+
+    /// Whether progress may be shown.
+    pub(crate) fn shows_progress(self) -> bool {
+        !self.quiet && !self.json && io::stderr().is_terminal()
+    }
+
+    /// Prints an object as one line of JSON, or the text that `text` makes.
+    pub(crate) fn data<T: Serialize>(self, value: &T, text: impl FnOnce() -> String) -> Result<(), Failure> {
+        if self.json { self.json(value) } else { self.text(&text()) }
+    }
+
+    /// Prints an object as one line of JSON.
+    pub(crate) fn json<T: Serialize>(self, value: &T) -> Result<(), Failure> {
+        let line = serde_json::to_string(value).map_err(|error| Failure::new("io", error.to_string()))?;
+        self.text(&line)
+    }
+
+    /// Prints lines of text.
+    pub(crate) fn text(self, text: &str) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        let written = write!(stdout, "{text}{end}").and_then(|()| stdout.flush());
+        match written {
+            // A reader that has seen enough, such as `head`, is no fault.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            written => written.map_err(|error| Failure::io("cannot print", &error)),
+        }
+    }
+
+    /// Prints a warning on standard error; with `--json` it stands in the data.
+    pub(crate) fn warning(self, message: &str) {
+        if !self.quiet && !self.json {
+            self.talk(AnsiColor::Yellow, "warning", message);
+        }
+    }
+
+    /// Prints what was found about something: warnings and errors, infos with `--verbose`.
+    pub(crate) fn diagnostics(self, about: &str, diagnostics: &[Diagnostic]) {
+        for diagnostic in diagnostics {
+            let (color, label) = match diagnostic.severity {
+                Severity::Error => (AnsiColor::Red, "left out"),
+                Severity::Warning => (AnsiColor::Yellow, "warning"),
+                _ if self.verbose => (AnsiColor::Cyan, "info"),
+                _ => continue,
+            };
+            if !self.quiet && !self.json {
+                self.talk(color, label, &format!("{about}: {diagnostic}"));
+            }
+        }
+    }
+
+    /// Prints why the command failed.
+    pub(crate) fn failure(self, failure: &Failure) {
+        if self.json {
+            return print_error_json(failure);
+        }
+        self.talk(AnsiColor::Red, "error", &failure.message);
+        for fault in failure.details["faults"].as_array().into_iter().flatten() {
+            let text = |key: &str| fault[key].as_str().unwrap_or_default();
+            let detail =
+                match (fault["message"].as_str(), fault["expected"].as_str(), fault["actual"].as_str()) {
+                    (Some(message), ..) => format!(": {message}"),
+                    (None, Some(expected), Some(actual)) => format!(": expected {expected}, found {actual}"),
+                    (None, None, Some(actual)) => format!(": {actual}"),
+                    _ => String::new(),
+                };
+            self.talk(AnsiColor::Red, "  fault", &format!("{} {}{detail}", text("code"), text("path")));
+        }
+        if let Some(hint) = &failure.hint {
+            self.talk(AnsiColor::Cyan, "hint", hint);
+        }
+    }
+
+    fn talk(self, color: AnsiColor, label: &str, message: &str) {
+        let choice = match self.color {
+            Color::Auto => AutoStream::choice(&io::stderr()),
+            Color::Always => ColorChoice::Always,
+            Color::Never => ColorChoice::Never,
+        };
+        let style = Style::new().fg_color(Some(color.into())).bold();
+        let mut stderr = AutoStream::new(io::stderr().lock(), choice);
+        // Nothing can be said to somebody who does not listen.
+        let _ = writeln!(stderr, "{style}{label}:{style:#} {}", printable(message));
+    }
+}
+
+/// Escapes what could move the cursor or colour a terminal: names and descriptions come from
+/// packages that nobody vouches for.
+pub(crate) fn printable(text: &str) -> String {
+    let is_plain = |character: char| character == '\n' || !(character.is_control() || is_bidi(character));
+    let mut plain = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_plain(character) { plain.push(character) } else { plain.extend(character.escape_default()) }
+    }
+    plain
+}
+
+fn is_bidi(character: char) -> bool {
+    matches!(character, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Prints a failure as one line of JSON on standard error.
+pub(crate) fn print_error_json(failure: &Failure) {
+    // Nothing can be said to somebody who does not listen.
+    let _ = writeln!(io::stderr().lock(), "{}", failure.to_json());
+}
+
+/// A table with columns as wide as their widest cell.
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            let pad = width.saturating_sub(cell.chars().count());
+            line.push_str(&printable(cell).replace('\n', " "));
+            line.push_str(&" ".repeat(pad + 2));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
