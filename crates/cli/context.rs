@@ -9,7 +9,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use skillfreeze::Digest;
-use skillfreeze::catalog::{Catalog, ScanOptions, Source, parse_front_matter};
+use skillfreeze::catalog::{Catalog, Layout, ScanOptions, Source, parse_front_matter};
 use skillfreeze::manifest::{Diagnostic, Limits, Progress, REVISION_HEX};
 use skillfreeze::store::{AddOptions, Author, Describe, Description, Store};
 
@@ -73,6 +73,17 @@ impl Context {
         }
     }
 
+    /// Opens the store for writing where that can be done, else for reading.
+    pub(crate) fn store_to_use(&self) -> Result<Option<Store>, Failure> {
+        match self.store() {
+            Ok(store) => Ok(Some(store)),
+            Err(failure) if matches!(failure.code.as_str(), "permission" | "read-only") => {
+                self.store_to_read()
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
     /// Scans the directories that the command line names, in their order.
     pub(crate) fn scan(
         &self,
@@ -121,12 +132,9 @@ fn source(directory: &Utf8Path) -> Result<Source, Failure> {
     let id = directory.as_str();
     let id = if id.len() > 1 { id.trim_end_matches('/') } else { id };
     let root = open_dir(&path)?;
-    if root.symlink_metadata("SKILL.md").is_ok() {
-        let failure =
-            Failure::usage(format!("`{directory}` is a package itself, not a directory of packages"));
-        return Err(failure.hint("name the directory above it, and the package with `--skill`"));
-    }
-    Ok(Source { id: id.to_owned(), path, root })
+    let is_package = root.symlink_metadata("SKILL.md").is_ok();
+    let layout = if is_package { Layout::Package } else { Layout::Children };
+    Ok(Source { id: id.to_owned(), path, root, layout })
 }
 
 /// Opens a directory that the command line names.

@@ -10,13 +10,12 @@ use camino::Utf8PathBuf;
 use rustix::fs::{AtFlags, FileType, readlinkat, statat};
 use skillfreeze_manifest::{
     Diagnostic, Entry, EntryKind, Limits, Progress, Severity, Silent, escape_bytes, for_each, list_dir,
-    open_dir,
 };
 
 use crate::conflict::{Catalog, Found, LeftOut};
 use crate::frontmatter::parse_front_matter;
 use crate::skill_file::read_skill_file;
-use crate::source::Source;
+use crate::source::{Layout, Source};
 
 /// The most packages of a scan unless configured: the largest public collections have some 1,000.
 pub const MAX_PACKAGES: usize = 4096;
@@ -133,8 +132,10 @@ impl Catalog {
 /// What else lies about in a root is none of our business: files, dot entries such as `.git` and
 /// `.venv`, and the dependencies that package managers unpack beside.
 fn list_candidates(source: &Source) -> io::Result<Vec<Entry>> {
-    // A `Dir` may be open for lookups alone, as cap-std's are on Linux.
-    let mut entries = list_dir(open_dir(&source.root, ".")?)?;
+    if source.layout == Layout::Package {
+        return Ok(vec![Entry { name: b".".to_vec(), kind: EntryKind::Directory }]);
+    }
+    let mut entries = list_dir(&source.root)?;
     entries.retain(|entry| {
         !entry.name.starts_with(b".")
             && entry.name != b"node_modules"
@@ -171,7 +172,11 @@ fn examine(source: &Source, index: usize, entry: &Entry, limits: &Limits) -> Res
     };
     let bytes =
         read_skill_file(&source.root, name, limits).map_err(|error| leave_out(vec![error.diagnostic()]))?;
-    let front_matter = parse_front_matter(&bytes, Some(name), limits).map_err(leave_out)?;
+    let own_name = match source.layout {
+        Layout::Children => Some(name),
+        Layout::Package => source.path.file_name(),
+    };
+    let front_matter = parse_front_matter(&bytes, own_name, limits).map_err(leave_out)?;
     Ok(Found {
         id: front_matter.id,
         name: front_matter.name,

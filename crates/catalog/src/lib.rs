@@ -27,4 +27,4 @@ mod yaml;
 pub use conflict::{Catalog, Found, LeftOut};
 pub use discovery::{MAX_PACKAGES, ScanError, ScanOptions};
 pub use frontmatter::{DESCRIPTION_CHARS, FrontMatter, LARGE_SKILL_BYTES, parse_front_matter};
-pub use source::Source;
+pub use source::{Layout, Source};

@@ -3,7 +3,7 @@
 use camino::Utf8PathBuf;
 use cap_std::fs::Dir;
 
-/// A directory whose direct children are packages.
+/// A directory in which packages lie.
 #[derive(Debug)]
 pub struct Source {
     /// The name by which `source:id` reaches it; no two sources of a scan share one.
@@ -12,4 +12,17 @@ pub struct Source {
     pub path: Utf8PathBuf,
     /// The open directory, through which everything is read.
     pub root: Dir,
+    /// Where in it packages lie.
+    pub layout: Layout,
+}
+
+/// Where in a source packages lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Layout {
+    /// Each direct child is one.
+    #[default]
+    Children,
+    /// The directory itself is one; its name in the source is `.`.
+    Package,
 }

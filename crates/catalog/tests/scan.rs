@@ -12,7 +12,7 @@ use camino::Utf8PathBuf;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use skillfreeze_catalog::{Catalog, ScanError, ScanOptions, Source};
+use skillfreeze_catalog::{Catalog, Layout, ScanError, ScanOptions, Source};
 use skillfreeze_manifest::{Limits, Progress, Severity, SkillId};
 use skillfreeze_testing::{directory, file, package, set_mode, skip};
 use tempfile::TempDir;
@@ -49,7 +49,7 @@ impl Sources {
     fn open(&self, id: &str) -> Source {
         let path = Utf8PathBuf::from_path_buf(self.path(id)).expect("the temporary directory is UTF-8");
         let root = Dir::open_ambient_dir(&path, ambient_authority()).expect("the source is there");
-        Source { id: id.to_owned(), path, root }
+        Source { id: id.to_owned(), path, root, layout: Layout::Children }
     }
 
     fn scan(&self, ids: &[&str]) -> Catalog {
@@ -325,7 +325,8 @@ fn sources_that_cannot_be_told_apart_or_listed_are_errors() {
 
     sources.file("file", "x");
     let file = Dir::from_std_file(fs::File::open(sources.path("file")).unwrap());
-    let source = Source { id: "file".to_owned(), path: "/x/file".into(), root: file };
+    let source =
+        Source { id: "file".to_owned(), path: "/x/file".into(), root: file, layout: Layout::Children };
     let error = Catalog::scan(vec![source], &ScanOptions::default()).unwrap_err();
     assert!(matches!(&error, ScanError::List { path, .. } if path == Path::new("/x/file")), "{error}");
 }

@@ -187,7 +187,7 @@ impl Run {
                 failure.hint("add `--digest sha256:…`, as `prepare` printed it")
             })?;
             let verified = Verified::check(named.dir, &named.path, anchor, &options)?;
-            let store = if named.in_store { context.store_to_read()? } else { None };
+            let store = if named.in_store { context.store_to_use()? } else { None };
             let packages = provenance_of_stored(store.as_ref(), &verified)?;
             return Ok(Ready { verified, requested: vec![text.clone()], packages, store });
         }

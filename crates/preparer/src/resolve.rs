@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use camino::Utf8PathBuf;
 use skillfreeze_catalog::{Catalog, Found};
 use skillfreeze_manifest::{Diagnostic, Digest, Severity, SkillId};
 use skillfreeze_store::{AddError, AddOptions, Candidate, Origin, Revision, Store, StoreError};
@@ -176,13 +177,12 @@ fn left_out(catalog: &Catalog) -> Vec<Passed> {
 
 fn candidate<'a>(catalog: &'a Catalog, found: &Found) -> Candidate<'a> {
     let source = &catalog.sources()[found.source];
+    // A source that is a package itself holds it as `.`, which a path leaves out.
+    let path: Utf8PathBuf = source.path.join(&found.directory).components().collect();
     Candidate {
         root: &source.root,
         directory: found.directory.clone(),
-        origin: Origin {
-            source: Some(source.id.clone()),
-            path: source.path.join(&found.directory).into_string(),
-        },
+        origin: Origin { source: Some(source.id.clone()), path: path.into_string() },
         id: Some(found.id.clone()),
     }
 }
