@@ -1,2 +1,1 @@
 //! Whole-program tests: the program as its users run it.
-#![expect(clippy::disallowed_methods, reason = "tests make and look at files by their paths")]

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::os::fd::{OwnedFd, RawFd};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -133,7 +132,7 @@ struct Ready {
 
 impl Run {
     pub(crate) fn run(self, context: &Context) -> Result<u8, Failure> {
-        let mut status = StatusWriter::new(self.status_file().map_err(Failure::of_launch)?);
+        let mut status = self.status().map_err(Failure::of_launch)?;
         let launched = self.launch(context, &mut status);
         launched.inspect_err(|failure| {
             // A launch that got further has said it itself, and this says it once.
@@ -333,14 +332,10 @@ impl Run {
         Ok(self.keep_fd.clone())
     }
 
-    fn status_file(&self) -> Result<Option<File>, Failure> {
-        let Some(number) = self.status_fd else { return Ok(None) };
+    fn status(&self) -> Result<StatusWriter, Failure> {
+        let Some(number) = self.status_fd else { return Ok(StatusWriter::default()) };
         let failed = |error| Failure::usage(format!("`--status-fd {number}`: {error}"));
-        // Opened anew through the process file system, the copy is this program's alone.
-        let path = format!("/proc/self/fd/{number}");
-        let file =
-            File::options().append(true).open(&path).or_else(|_| File::options().write(true).open(&path));
-        file.map(Some).map_err(failed)
+        StatusWriter::to_descriptor(number).map_err(failed)
     }
 
     fn outside(&self) -> Result<Vec<Utf8PathBuf>, Failure> {

@@ -1,7 +1,8 @@
 //! Status lines: what a launch tells its caller while it goes on.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, Write as _};
+use std::os::fd::RawFd;
 
 use serde::Serialize;
 use skillfreeze_manifest::{Digest, to_canonical_bytes};
@@ -45,14 +46,17 @@ pub enum Event {
 }
 
 /// Writes status lines, each whole; a reader that has gone does not stop the launch.
+/// One made by default writes nowhere.
 #[derive(Debug, Default)]
 pub struct StatusWriter(Option<File>);
 
 impl StatusWriter {
-    /// Writes to a descriptor of the caller, or nowhere.
-    #[must_use]
-    pub fn new(file: Option<File>) -> Self {
-        Self(file)
+    /// Writes to a copy of the descriptor that the caller has at this number.
+    ///
+    /// # Errors
+    /// `EBADF` when nothing is open there.
+    pub fn to_descriptor(number: RawFd) -> io::Result<Self> {
+        Ok(Self(Some(File::from(skillfreeze_sys::duplicate(number)?))))
     }
 
     /// Writes one line of canonical JSON.

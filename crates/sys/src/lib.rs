@@ -23,6 +23,18 @@ pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
+/// Makes a close-on-exec copy, by fcntl(2) `F_DUPFD_CLOEXEC`, of a descriptor given by its number.
+///
+/// # Errors
+/// `EBADF` when nothing is open at that number.
+pub fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: fcntl(2) F_DUPFD_CLOEXEC takes no pointer.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
+    check(copy)?;
+    // SAFETY: the call has just made it, so nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
 /// Sets or clears close-on-exec on a descriptor given by its number.
 ///
 /// # Errors
