@@ -1,7 +1,7 @@
 //! Entering packages that were read: archives into their places, lines into the journal.
 
 use cap_std::fs::Dir;
-use rustix::fs::{renameat, syncfs};
+use rustix::fs::{AtFlags, renameat, syncfs, unlinkat};
 use rustix::io::Errno;
 use skillfreeze_manifest::{Diagnostic, Digest, Listing};
 
@@ -12,7 +12,7 @@ use crate::archive::{self, PACKAGES, archive_name, archive_path};
 use crate::atomic::{TEMPORARY, open_directory, random_name, rename_new};
 use crate::error::{StoreError, failed};
 use crate::import::Description;
-use crate::journal::{Added as AddedLine, Archived, Batch, Change, Writer};
+use crate::journal::{Added as AddedLine, AppendError, Archived, Batch, Change, Writer};
 use crate::layout::QUARANTINE;
 use crate::store::{Store, sync};
 
@@ -33,6 +33,28 @@ pub(crate) enum Archive {
     Temporary(String, Digest),
 }
 
+/// Archives that are in their places and in no journal yet; removed when they do not get there, so
+/// that a full disk is not fuller afterwards.
+struct Placed<'a> {
+    packages: &'a Dir,
+    new: Vec<String>,
+}
+
+impl Placed<'_> {
+    fn keep(&mut self) {
+        self.new.clear();
+    }
+}
+
+impl Drop for Placed<'_> {
+    fn drop(&mut self) {
+        for name in &self.new {
+            // One that stays is replaced when its package is added again.
+            let _ = unlinkat(self.packages, name, AtFlags::empty());
+        }
+    }
+}
+
 impl Store {
     /// Enters what was read in the journal, under its lock.
     pub(crate) fn commit(
@@ -50,11 +72,13 @@ impl Store {
         let packages = open_directory(&self.root, PACKAGES)?;
         let mut state = self.lock_state();
         let mut writer = Writer::open(&self.root, &mut state)?;
+        // Dropped before the lock is.
+        let mut placed = Placed { packages: &packages, new: Vec::new() };
         let mut batch = Batch::new(state.clone(), &access.author.actor, (access.author.clock)());
         let mut decided = Vec::with_capacity(prepared.len());
         for (candidate, prepared) in candidates.iter().zip(prepared) {
             decided.push(match prepared {
-                Ok(prepared) => self.enter(candidate, prepared, options, &packages, &mut batch)?,
+                Ok(prepared) => self.enter(candidate, prepared, options, &mut placed, &mut batch)?,
                 Err(error) => Err(error),
             });
         }
@@ -63,7 +87,13 @@ impl Store {
             if state.position.seq == 0 {
                 sync(&self.root, ".")?;
             }
-            writer.append(&batch)?;
+            if let Err(AppendError { fault, is_undone }) = writer.append(&batch) {
+                if !is_undone {
+                    placed.keep();
+                }
+                return Err(fault.into());
+            }
+            placed.keep();
             *state = batch.state;
             let new: Vec<&Listing> = decided
                 .iter()
@@ -89,7 +119,7 @@ impl Store {
         candidate: &Candidate<'_>,
         prepared: Prepared,
         options: &AddOptions<'_>,
-        packages: &Dir,
+        placed: &mut Placed<'_>,
         batch: &mut Batch,
     ) -> Result<Result<(Added, Listing), AddError>, StoreError> {
         let Prepared { description, listing, digest, diagnostics, archive } = prepared;
@@ -103,8 +133,8 @@ impl Store {
             (Some(stored), archive) => match (archive::check(&self.root, &digest, stored), archive) {
                 (Ok(()), _) => {}
                 (Err(_), Archive::Temporary(name, archive)) => {
-                    self.quarantine(packages, &digest)?;
-                    self.place(packages, &name, &digest)?;
+                    self.quarantine(placed.packages, &digest)?;
+                    self.place(placed.packages, &name, &digest)?;
                     batch.push(Change::Archived(Archived { archive, digest }));
                 }
                 (Err(source), Archive::Stored(_)) => {
@@ -115,7 +145,8 @@ impl Store {
                 let Some(number) = batch.state.next_number(&id) else {
                     return Ok(Err(AddError::NumbersUsedUp { path: path(), id }));
                 };
-                self.place(packages, &name, &digest)?;
+                self.place(placed.packages, &name, &digest)?;
+                placed.new.push(archive_name(&digest));
                 batch.push(Change::Added(AddedLine {
                     archive,
                     bytes,

@@ -15,7 +15,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, Trans
 use serde::{Deserialize, Serialize};
 use skillfreeze_manifest::{Digest, EntryKind, Hasher, Listing, Stamp, to_canonical_bytes};
 
-use crate::atomic::{path_of, remove_tree};
+use crate::atomic::{create_new, path_of, remove_tree};
 use crate::revision::Revision;
 use crate::state::{Position, State};
 
@@ -139,6 +139,11 @@ fn connect(root: &Dir, writable: bool) -> rusqlite::Result<Connection> {
     // SQLite follows a link at the last component; only a file or nothing may be there.
     if Stamp::at(root, INDEX.as_bytes()).is_ok_and(|stamp| stamp.kind != EntryKind::File) {
         return Err(rusqlite::Error::InvalidPath(INDEX.into()));
+    }
+    if writable {
+        // SQLite would make it with the umask's mode. It is not opened where it is there: closing it
+        // would give up the locks that another connection of this process has on it (`fcntl(2)`).
+        let _ = create_new(root, INDEX);
     }
     let access = if writable {
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE

@@ -296,20 +296,26 @@ impl Writer {
 
     /// Appends the lines of a batch and makes them durable.
     ///
-    /// After a failure none of them is there. After a crash the first few may be; each is whole and
-    /// true on its own.
-    pub(crate) fn append(&mut self, batch: &Batch) -> Result<(), IoFault> {
+    /// After a crash the first few may be there; each is whole and true on its own.
+    pub(crate) fn append(&mut self, batch: &Batch) -> Result<(), AppendError> {
         let written = self
             .file
             .seek(SeekFrom::Start(batch.start))
             .and_then(|_| self.file.write_all(&batch.lines))
             .and_then(|()| Ok(fdatasync(&self.file)?));
         written.map_err(|error| {
-            // Should this fail as well, whole lines stay: true ones that nobody was told of.
-            let _ = ftruncate(&self.file, batch.start);
-            failed("append to", JOURNAL)(error)
+            let is_undone = ftruncate(&self.file, batch.start).is_ok();
+            AppendError { fault: failed("append to", JOURNAL)(error), is_undone }
         })
     }
+}
+
+/// Why an append failed.
+#[derive(Debug)]
+pub(crate) struct AppendError {
+    pub(crate) fault: IoFault,
+    /// Whether none of the lines is there; else some may be, and are true.
+    pub(crate) is_undone: bool,
 }
 
 /// Changes that are to be appended together.
