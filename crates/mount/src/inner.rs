@@ -12,6 +12,7 @@ use std::thread;
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use crate::protocol::{InnerPlan, Numbers, Report, receive};
 use crate::selfcheck;
@@ -36,7 +37,12 @@ pub(crate) fn run(numbers: Numbers) -> i32 {
 }
 
 /// Takes the plan, gives the command its own standard error back, and closes the rest.
+///
+/// The command has the same user, and `/proc/1` would lead it to this program's file on the host,
+/// which it could chmod, and to the pipe of reports, which it could forge: so first of all this
+/// process becomes one that only root can look into.
 fn prepare(numbers: Numbers) -> io::Result<InnerPlan> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let stderr = skillfreeze_sys::inherited(numbers.stderr())?;
     rustix::stdio::dup2_stderr(&stderr)?;
     let plan: InnerPlan = receive(numbers.inner_plan())?;
