@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
@@ -366,6 +367,9 @@ impl Launch {
         command.arg(HELPER).arg(numbers.to_argument()).env_clear();
         let stderr = messages.try_clone().map_err(fail("making a memory file"))?;
         command.stderr(Stdio::from(stderr));
+        // A signal to this process's whole group, as one typed at a terminal is, must not reach
+        // bubblewrap: that would end the sandbox before the command could answer the relayed one.
+        command.process_group(0);
         command
             .fd_mappings(mappings)
             .map_err(|_| io::Error::from(io::ErrorKind::AlreadyExists))
