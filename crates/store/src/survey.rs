@@ -114,6 +114,7 @@ impl Survey {
         survey.find_skill_file();
         survey.find_collisions();
         survey.find_empty_directories();
+        survey.find_nested_skill_files();
         survey.check_bytes(limits);
         Ok(survey)
     }
@@ -151,6 +152,17 @@ impl Survey {
             if !used.contains(path.as_str()) && (above.is_empty() || used.contains(above)) {
                 let message = "the directory holds no file and is left out";
                 let warning = Diagnostic::new(Severity::Warning, "empty-directory-dropped", message);
+                self.diagnostics.push(warning.at_path(path.as_str()));
+            }
+        }
+    }
+
+    /// Warns of further `SKILL.md`: a reader that walks the whole tree would take them for skills.
+    fn find_nested_skill_files(&mut self) {
+        for path in self.files.keys() {
+            if path.components().next_back() == Some(SKILL_FILE) && path.as_str() != SKILL_FILE {
+                let message = "it is content of this package and no skill of its own";
+                let warning = Diagnostic::new(Severity::Warning, "nested-skill-file", message);
                 self.diagnostics.push(warning.at_path(path.as_str()));
             }
         }
