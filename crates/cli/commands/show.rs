@@ -142,6 +142,10 @@ impl Show {
 /// Whether a text that could be a skill's id is the path or the leading digits of a snapshot: that
 /// is what it means where the store has no such skill.
 fn names_snapshot(context: &Context, text: &str, reference: &Reference) -> Result<bool, Failure> {
+    // It could be read as `source:id`, which no revision in a store is named by.
+    if text.starts_with(Digest::PREFIX) {
+        return Ok(true);
+    }
     let is_hex = text.len() >= REVISION_HEX && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !is_hex && !Utf8Path::new(text).is_dir() {
         return Ok(false);
