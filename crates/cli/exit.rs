@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use skillfreeze::catalog::ScanError;
+use skillfreeze::manifest::{Diagnostic, Severity};
 use skillfreeze::mount::{BindError, BubblewrapError, LaunchError, PlanError, VerifyError};
 use skillfreeze::preparer::{FreezeError, ReferenceError, ResolveError};
 use skillfreeze::store::{AddError, StoreError};
@@ -69,6 +70,7 @@ fn status_of(code: &str) -> u8 {
         | "permission"
         | "read-only"
         | "unreadable"
+        | "root-unreadable"
         | "snapshot-owner"
         | "store-owner"
         | "store-writable-by-others"
@@ -146,7 +148,8 @@ impl Failure {
     /// Something of the machine that has to do with a path.
     pub(crate) fn io(doing: impl std::fmt::Display, error: &std::io::Error) -> Self {
         let code = match error.kind() {
-            std::io::ErrorKind::NotFound => "not-found",
+            // What is said to lie below a file is as absent as any.
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => "not-found",
             std::io::ErrorKind::PermissionDenied => "permission",
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => "no-space",
             std::io::ErrorKind::ReadOnlyFilesystem => "read-only",
@@ -183,6 +186,12 @@ impl Failure {
     }
 }
 
+/// What of all that was said about a package makes it unusable.
+pub(crate) fn faults(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    diagnostics.retain(|diagnostic| diagnostic.severity == Severity::Error);
+    diagnostics
+}
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         Self::of(error.code(), &error)
@@ -191,7 +200,7 @@ impl From<StoreError> for Failure {
 
 impl From<AddError> for Failure {
     fn from(error: AddError) -> Self {
-        let faults = error.diagnostics();
+        let faults = faults(error.diagnostics());
         Self::of(error.code(), &error).details(json!({ "faults": faults }))
     }
 }
@@ -226,7 +235,9 @@ impl From<ResolveError> for Failure {
             ResolveError::Ambiguous { digests, .. } => {
                 failure.hint("name one by its digest: `id@sha256:…`").details(json!({ "digests": digests }))
             }
-            ResolveError::Add { source, .. } => failure.details(json!({ "faults": source.diagnostics() })),
+            ResolveError::Add { source, .. } => {
+                failure.details(json!({ "faults": faults(source.diagnostics()) }))
+            }
             _ => failure,
         }
     }

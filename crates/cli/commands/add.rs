@@ -9,7 +9,7 @@ use skillfreeze::manifest::{Diagnostic, Digest, SkillId, Version};
 use skillfreeze::store::{Added, Candidate, Origin};
 
 use crate::context::{Context, canonical, open_dir};
-use crate::exit::Failure;
+use crate::exit::{Failure, faults};
 use crate::output::table;
 
 /// Add a new revision of a skill from its directory, and make it the active one
@@ -77,7 +77,7 @@ impl Add {
                 }
                 Err(error) => {
                     let path = place.path.clone();
-                    let (code, faults) = (error.code(), error.diagnostics());
+                    let (code, faults) = (error.code(), faults(error.diagnostics()));
                     let failed = Failure::from(error);
                     let message = format!("cannot add `{path}`: {}", failed.message);
                     output.failed.push(FailedOutput { path, code, faults });
