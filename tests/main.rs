@@ -1,4 +1,9 @@
 //! Whole-program tests: the program as its users run it.
-#![expect(clippy::disallowed_methods, reason = "tests make and damage what the program runs on")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests make and damage trees by path, and fail by unwrapping"
+)]
 
+mod packages;
 mod support;
