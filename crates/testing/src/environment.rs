@@ -74,12 +74,27 @@ impl TestEnv {
         &self.work
     }
 
+    /// Where the user reaches the program.
+    #[must_use]
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// The program with these arguments, to be changed further and run by [`Output::of`].
     ///
     /// Its environment is `PATH`, `HOME`, `LANG` and `SKILLFREEZE_ROOT` alone. What the test has made
     /// in the home and the work directory until now is given to the user.
     pub fn command(&self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
-        let mut command = Command::new(&self.program);
+        self.command_of(&self.program, arguments)
+    }
+
+    /// Another program in the place of ours: as the same user, in the same environment.
+    pub fn command_of(
+        &self,
+        program: impl AsRef<OsStr>,
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> Command {
+        let mut command = Command::new(program);
         command
             .args(arguments)
             .current_dir(&self.work)

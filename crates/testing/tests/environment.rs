@@ -42,5 +42,8 @@ fn a_program_behind_a_closed_directory_is_reached() {
         assert_eq!(env.run(["a", "b"]).ok(), "a b\n");
         assert_eq!(Output::of(env.command(["x"]).arg("y")).stdout, "x y\n");
         assert_eq!(tree(env.work()), "");
+        assert!(env.program().ends_with("program"));
+        let other = Output::of(&mut env.command_of("id", ["-u"]));
+        assert_eq!(other.ok() == "0\n", *runner == Runner::Root);
     }
 }
