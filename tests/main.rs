@@ -6,4 +6,5 @@
 )]
 
 mod packages;
+mod schemas;
 mod support;
