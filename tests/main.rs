@@ -5,6 +5,8 @@
     reason = "tests make and damage trees by path, and fail by unwrapping"
 )]
 
+mod launch;
 mod packages;
+mod readme;
 mod schemas;
 mod support;
