@@ -1,0 +1,124 @@
+//! Launches as a caller sees them, and as the command inside does.
+
+mod attack;
+//mod bubblewrap;
+//mod environment;
+//mod files;
+//mod lines;
+//mod record;
+//mod refusals;
+mod signals;
+//mod sources;
+mod status;
+mod swap;
+//mod user;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use skillfreeze_testing::{Output, Runner, TestEnv, directory, file, package, set_mode};
+
+use crate::support::{environment, prepare, text};
+
+/// Opens descriptor 3 for the status lines and becomes what its arguments say.
+const WITH_STATUS: &str = r#"exec "$@" 3>status"#;
+
+/// A store with one snapshot of one package, `demo`, and a directory `ws` to work in.
+struct Place {
+    env: TestEnv,
+    /// The snapshot's digest.
+    digest: String,
+    /// The snapshot's directory.
+    snapshot: PathBuf,
+}
+
+impl Place {
+    fn new(runner: Runner) -> Self {
+        let env = environment(runner);
+        let demo = package(env.work().join("src"), "demo");
+        file(demo.join("scripts/go"), "#!/bin/sh\necho \"gone with $1\"\n");
+        set_mode(demo.join("scripts/go"), 0o755);
+        file(demo.join("scripts/tool.py"), "NAME = 'tool'\n");
+        directory(env.work().join("ws"));
+        let (digest, snapshot) = prepare(&env, "src");
+        Self { env, digest, snapshot }
+    }
+
+    /// The same, as each user to be had here.
+    fn each() -> impl Iterator<Item = Self> {
+        Runner::available().iter().map(|runner| Self::new(*runner))
+    }
+
+    fn is_roots(&self) -> bool {
+        self.env.runner() == Runner::Root
+    }
+
+    fn work(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.env.work().join(path)
+    }
+
+    /// `run SNAPSHOT OPTIONS -- COMMAND`, not yet started.
+    fn command<S: AsRef<OsStr>>(&self, options: &[&str], command: &[S]) -> Command {
+        let mut run = self.env.command(["run", &self.digest]);
+        run.args(options).arg("--").args(command);
+        run
+    }
+
+    fn run<S: AsRef<OsStr>>(&self, options: &[&str], command: &[S]) -> Output {
+        Output::of(&mut self.command(options, command))
+    }
+
+    /// `run` with these arguments and status lines; gives those too.
+    fn run_with_lines<S: AsRef<OsStr>>(&self, arguments: &[S]) -> (Output, Vec<Value>) {
+        let mut run = self.env.command_of("sh", ["-c", WITH_STATUS, "sh"]);
+        run.arg(self.env.program()).args(["run", "--status-fd", "3"]).args(arguments);
+        let output = Output::of(&mut run);
+        (output, self.lines())
+    }
+
+    fn lines(&self) -> Vec<Value> {
+        let lines = std::fs::read_to_string(self.work("status")).unwrap();
+        assert!(lines.is_empty() || lines.ends_with('\n'), "{lines}");
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Asserts that the snapshot is as it was frozen.
+    #[track_caller]
+    fn verify(&self) {
+        let verified = self.env.run(["verify", &self.digest, "--json"]).json();
+        assert_eq!((&verified["clean"], &verified["anchored"]), (&true.into(), &true.into()), "{verified}");
+    }
+
+    /// The records in the store, by their paths.
+    fn records(&self) -> Vec<PathBuf> {
+        let mut records = Vec::new();
+        let mut open = vec![self.env.root().join("runs")];
+        while let Some(directory) = open.pop() {
+            for entry in std::fs::read_dir(directory).into_iter().flatten() {
+                let path = entry.unwrap().path();
+                if path.is_dir() { open.push(path) } else { records.push(path) }
+            }
+        }
+        records.sort();
+        records
+    }
+
+    /// The only record in the store.
+    #[track_caller]
+    fn record(&self) -> Value {
+        let records = self.records();
+        assert_eq!(records.len(), 1, "{records:?}");
+        serde_json::from_slice(&std::fs::read(&records[0]).unwrap()).unwrap()
+    }
+}
+
+/// The names of the events of status lines; an error's is its code.
+fn events(lines: &[Value]) -> Vec<String> {
+    let event = |line: &Value| match line["event"].as_str() {
+        Some("error") => text(&line["code"]),
+        _ => text(&line["event"]),
+    };
+    lines.iter().map(event).collect()
+}
