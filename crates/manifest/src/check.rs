@@ -11,108 +11,18 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use serde::{Deserialize, Serialize};
-
 use crate::digest::{Digest, Hasher};
+use crate::fault::{Fault, FaultCode};
 use crate::listing::FileEntry;
 use crate::nofollow::{Entry, EntryKind, Stamp, describe_kind, escape_bytes, list_dir, open_dir, open_file};
 use crate::parallel::for_each;
 use crate::progress::Progress;
-use crate::snapshot::{MANIFEST_FILE, MAX_MANIFEST_BYTES, Manifest, PackageEntry};
+use crate::snapshot::{MANIFEST_FILE, MAX_MANIFEST_BYTES, Manifest, ManifestError, PackageEntry};
 
 /// The mode of every directory of a snapshot.
 const DIRECTORY_MODE: u32 = 0o555;
 /// Files are read in pieces of this size, each hashed while it is in the cache.
 const BUFFER_BYTES: usize = 128 << 10;
-
-/// What is wrong at a path of a snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum FaultCode {
-    /// The manifest lists it and it is not there.
-    Missing,
-    /// It is there and the manifest does not list it.
-    Unexpected,
-    /// It is a link, directory or something else where a file or directory should be.
-    WrongType,
-    /// It has another number of bytes.
-    WrongSize,
-    /// Its bytes have another digest.
-    WrongHash,
-    /// Its permission bits are others.
-    WrongMode,
-    /// The system would not let it be read.
-    Unreadable,
-    /// The manifest is not the one that the caller named.
-    ManifestDigest,
-    /// The manifest is none.
-    ManifestInvalid,
-}
-
-impl fmt::Display for FaultCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Missing => "missing",
-            Self::Unexpected => "unexpected",
-            Self::WrongType => "wrong-type",
-            Self::WrongSize => "wrong-size",
-            Self::WrongHash => "wrong-hash",
-            Self::WrongMode => "wrong-mode",
-            Self::Unreadable => "unreadable",
-            Self::ManifestDigest => "manifest-digest",
-            Self::ManifestInvalid => "manifest-invalid",
-        })
-    }
-}
-
-/// One thing that does not match.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Fault {
-    /// Where, relative to the snapshot directory, with what is not UTF-8 escaped; `.` for itself.
-    pub path: String,
-    /// What is wrong.
-    pub code: FaultCode,
-    /// What the manifest says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expected: Option<String>,
-    /// What is there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub actual: Option<String>,
-}
-
-impl Fault {
-    fn new(code: FaultCode, path: impl Into<String>) -> Self {
-        Self { path: path.into(), code, expected: None, actual: None }
-    }
-
-    fn expected(mut self, expected: impl fmt::Display) -> Self {
-        self.expected = Some(expected.to_string());
-        self
-    }
-
-    fn actual(mut self, actual: impl fmt::Display) -> Self {
-        self.actual = Some(actual.to_string());
-        self
-    }
-
-    fn io(path: impl Into<String>, error: &io::Error) -> Self {
-        Self::new(FaultCode::Unreadable, path).actual(error)
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.code, self.path)?;
-        match (&self.expected, &self.actual) {
-            (Some(expected), Some(actual)) => write!(f, " (expected {expected}, found {actual})"),
-            (Some(expected), None) => write!(f, " (expected {expected})"),
-            (None, Some(actual)) => write!(f, " ({actual})"),
-            (None, None) => Ok(()),
-        }
-    }
-}
 
 /// How to check.
 #[derive(Clone, Copy)]
@@ -210,13 +120,18 @@ fn read_manifest(
     faults: &mut Vec<Fault>,
 ) -> Result<Vec<u8>, Fault> {
     let fail = |error: io::Error| absent_or_unreadable(MANIFEST_FILE, &error);
-    let file = open_file(dir, MANIFEST_FILE).map_err(fail)?;
+    let file = open_file(dir, MANIFEST_FILE)
+        .map_err(|error| wrong_type(dir, MANIFEST_FILE, MANIFEST_FILE).unwrap_or_else(|| fail(error)))?;
     let stamp = Stamp::of(&file).map_err(fail)?;
     if stamp.kind != EntryKind::File {
         let fault = Fault::new(FaultCode::WrongType, MANIFEST_FILE);
         return Err(fault.expected("file").actual(describe_kind(stamp.kind)));
     }
     check_mode(MANIFEST_FILE, stamp.mode, 0o444, options, faults);
+    if stamp.size > MAX_MANIFEST_BYTES {
+        let fault = Fault::new(FaultCode::ManifestInvalid, MANIFEST_FILE);
+        return Err(fault.actual(ManifestError::TooLong));
+    }
     let mut bytes = Vec::new();
     file.take(MAX_MANIFEST_BYTES + 1).read_to_end(&mut bytes).map_err(fail)?;
     Ok(bytes)
@@ -282,6 +197,8 @@ struct Part<'a> {
     package: &'a PackageEntry,
     options: &'a CheckOptions<'a>,
     buffer: Vec<u8>,
+    /// The directories that could not be opened; what is below them is not looked at.
+    closed: Vec<&'a str>,
     faults: Vec<Fault>,
     files: u64,
     bytes: u64,
@@ -293,7 +210,8 @@ type Expected<'a> = BTreeMap<&'a [u8], EntryKind>;
 impl<'a> Part<'a> {
     fn new(root: BorrowedFd<'a>, package: &'a PackageEntry, options: &'a CheckOptions<'a>) -> Self {
         let buffer = vec![0; BUFFER_BYTES];
-        Self { root, package, options, buffer, faults: Vec::new(), files: 0, bytes: 0 }
+        let (closed, faults) = (Vec::new(), Vec::new());
+        Self { root, package, options, buffer, closed, faults, files: 0, bytes: 0 }
     }
 
     fn run(&mut self) {
@@ -303,13 +221,26 @@ impl<'a> Part<'a> {
             Err(fault) => return self.faults.push(fault),
         };
         for (path, expected) in expected_directories(self.package) {
-            self.check_directory(&handle, path, &expected);
-        }
-        for file in self.package.listing().files() {
-            if let Err(fault) = self.check_file(&handle, file) {
-                self.faults.extend(fault);
+            if !self.is_closed(path) {
+                self.check_directory(&handle, path, &expected);
             }
         }
+        for file in self.package.listing().files() {
+            if !self.is_closed(file.path.as_str())
+                && let Err(fault) = self.check_file(&handle, file)
+            {
+                self.faults.push(fault);
+            }
+        }
+    }
+
+    /// Whether a directory above has been reported: then its fault stands for all below.
+    ///
+    /// What cannot be opened for any other reason, such as a directory above that is gone since it
+    /// was looked at, is a fault of its own: nothing that was not hashed passes.
+    fn is_closed(&self, path: &str) -> bool {
+        let is_above = |closed: &&str| path.strip_prefix(*closed).is_some_and(|rest| rest.starts_with('/'));
+        self.closed.iter().any(is_above)
     }
 
     /// The path as the report shows it.
@@ -318,11 +249,10 @@ impl<'a> Part<'a> {
     }
 
     fn open_directory(&mut self, above: impl AsFd, path: &str, shown: &str) -> Result<OwnedFd, Fault> {
-        let wrong_type = |actual: EntryKind| {
-            Fault::new(FaultCode::WrongType, shown).expected("directory").actual(describe_kind(actual))
-        };
         let handle = open_dir(&above, path).map_err(|error| match kind_at(&above, path) {
-            Found::Kind(kind) if kind != EntryKind::Directory => wrong_type(kind),
+            Some(kind) if kind != EntryKind::Directory => {
+                Fault::new(FaultCode::WrongType, shown).expected("directory").actual(describe_kind(kind))
+            }
             _ => absent_or_unreadable(shown, &error),
         })?;
         match Stamp::of(&handle) {
@@ -333,7 +263,7 @@ impl<'a> Part<'a> {
     }
 
     /// Compares the names in one directory with those that the manifest has there.
-    fn check_directory(&mut self, package: &OwnedFd, path: &str, expected: &Expected<'_>) {
+    fn check_directory(&mut self, package: &OwnedFd, path: &'a str, expected: &Expected<'_>) {
         let shown = self.shown(path);
         let opened;
         let handle = if path.is_empty() {
@@ -344,7 +274,10 @@ impl<'a> Part<'a> {
                     opened = handle;
                     &opened
                 }
-                Err(fault) => return self.faults.push(fault),
+                Err(fault) => {
+                    self.closed.push(path);
+                    return self.faults.push(fault);
+                }
             }
         };
         match list_dir(handle) {
@@ -357,20 +290,22 @@ impl<'a> Part<'a> {
         }
     }
 
-    fn check_file(&mut self, package: &OwnedFd, entry: &FileEntry) -> Result<(), Option<Fault>> {
+    fn check_file(&mut self, package: &OwnedFd, entry: &FileEntry) -> Result<(), Fault> {
         let shown = self.shown(entry.path.as_str());
-        let mut file = open_file(package, entry.path.as_str())
-            .map_err(|error| self.open_fault(package, entry, &shown, &error))?;
+        let mut file = open_file(package, entry.path.as_str()).map_err(|error| {
+            let wrong_type = wrong_type(package, entry.path.as_str(), &shown);
+            wrong_type.unwrap_or_else(|| absent_or_unreadable(&shown, &error))
+        })?;
         let stamp = Stamp::of(&file).map_err(|error| Fault::io(shown.as_str(), &error))?;
         if stamp.kind != EntryKind::File {
             let fault = Fault::new(FaultCode::WrongType, shown);
-            return Err(Some(fault.expected("file").actual(describe_kind(stamp.kind))));
+            return Err(fault.expected("file").actual(describe_kind(stamp.kind)));
         }
         let mode = if entry.executable { 0o555 } else { 0o444 };
         check_mode(&shown, stamp.mode, mode, self.options, &mut self.faults);
         if stamp.size != entry.size {
             let fault = Fault::new(FaultCode::WrongSize, shown);
-            return Err(Some(fault.expected(entry.size).actual(stamp.size)));
+            return Err(fault.expected(entry.size).actual(stamp.size));
         }
         let (digest, bytes) =
             self.hash(&mut file, entry.size).map_err(|error| Fault::io(shown.as_str(), &error))?;
@@ -378,32 +313,13 @@ impl<'a> Part<'a> {
         self.bytes += bytes;
         if bytes != entry.size {
             let fault = Fault::new(FaultCode::WrongSize, shown);
-            return Err(Some(fault.expected(entry.size).actual(bytes)));
+            return Err(fault.expected(entry.size).actual(bytes));
         }
         if digest != entry.digest {
             let fault = Fault::new(FaultCode::WrongHash, shown);
-            return Err(Some(fault.expected(entry.digest).actual(digest)));
+            return Err(fault.expected(entry.digest).actual(digest));
         }
         Ok(())
-    }
-
-    /// Says what is wrong with a file that did not open; nothing where a directory above it is at
-    /// fault and has been reported as such.
-    fn open_fault(
-        &self,
-        package: &OwnedFd,
-        entry: &FileEntry,
-        shown: &str,
-        error: &io::Error,
-    ) -> Option<Fault> {
-        match kind_at(package, entry.path.as_str()) {
-            Found::Kind(kind) if kind != EntryKind::File => {
-                let fault = Fault::new(FaultCode::WrongType, shown);
-                Some(fault.expected("file").actual(describe_kind(kind)))
-            }
-            Found::NoParent => None,
-            _ => Some(absent_or_unreadable(shown, error)),
-        }
     }
 
     /// Reads one byte more than there should be, so that a file that grew is seen.
@@ -423,22 +339,19 @@ impl<'a> Part<'a> {
     }
 }
 
-/// What a second look finds where opening failed.
-enum Found {
-    Kind(EntryKind),
-    NoParent,
-    Nothing,
-}
-
-fn kind_at(above: impl AsFd, path: &str) -> Found {
+/// What a second look finds where opening failed; nothing where it finds none.
+fn kind_at(above: impl AsFd, path: &str) -> Option<EntryKind> {
     let stamp = match path.rsplit_once('/') {
         None => Stamp::at(above, path.as_bytes()),
-        Some((parent, name)) => match open_dir(above, parent) {
-            Ok(parent) => Stamp::at(parent, name.as_bytes()),
-            Err(_) => return Found::NoParent,
-        },
+        Some((parent, name)) => Stamp::at(open_dir(above, parent).ok()?, name.as_bytes()),
     };
-    stamp.map_or(Found::Nothing, |stamp| Found::Kind(stamp.kind))
+    Some(stamp.ok()?.kind)
+}
+
+/// The fault of something that is not a file where one should be.
+fn wrong_type(above: impl AsFd, path: &str, shown: &str) -> Option<Fault> {
+    let kind = kind_at(above, path).filter(|kind| *kind != EntryKind::File)?;
+    Some(Fault::new(FaultCode::WrongType, shown).expected("file").actual(describe_kind(kind)))
 }
 
 /// The directories of a package, its own as the empty path, each with its entries' names.
