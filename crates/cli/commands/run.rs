@@ -132,8 +132,10 @@ struct Ready {
 
 impl Run {
     pub(crate) fn run(self, context: &Context) -> Result<u8, Failure> {
+        // Before this process opens anything, so that only the caller's own descriptors count.
+        let kept = self.check_kept();
         let mut status = self.status().map_err(Failure::of_launch)?;
-        let launched = self.launch(context, &mut status);
+        let launched = kept.map_err(Failure::of_launch).and_then(|()| self.launch(context, &mut status));
         launched.inspect_err(|failure| {
             // A launch that got further has said it itself, and this says it once.
             status.send(&Event::Error { code: failure.code.clone(), message: failure.message.clone() });
@@ -251,7 +253,7 @@ impl Run {
                 extensions_variable: self.extensions_var.clone(),
                 extensions_dir: self.extensions_dir.clone(),
             },
-            keep: self.kept()?,
+            keep: self.keep_fd.clone(),
             store,
             guards,
         })
@@ -321,7 +323,7 @@ impl Run {
         Ok(environment)
     }
 
-    fn kept(&self) -> Result<Vec<RawFd>, Failure> {
+    fn check_kept(&self) -> Result<(), Failure> {
         for &number in &self.keep_fd {
             if number < 3 || !is_open(number) {
                 return Err(Failure::usage(format!(
@@ -329,7 +331,7 @@ impl Run {
                 )));
             }
         }
-        Ok(self.keep_fd.clone())
+        Ok(())
     }
 
     fn status(&self) -> Result<StatusWriter, Failure> {
