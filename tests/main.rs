@@ -5,8 +5,11 @@
     reason = "tests make and damage trees by path, and fail by unwrapping"
 )]
 
+mod command_line;
 mod launch;
 mod packages;
 mod readme;
 mod schemas;
+mod selection;
 mod support;
+mod tampering;

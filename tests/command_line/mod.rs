@@ -1,0 +1,128 @@
+//! The command line itself: help, the environment, what goes where.
+
+use skillfreeze_testing::{Output, Runner, package};
+
+use crate::support::{environment, text};
+
+/// All help texts, so that a change of any of them is seen and meant.
+#[test]
+fn help_texts() {
+    let env = environment(Runner::available()[0]);
+    let mut all = String::new();
+    let verbs = ["", "list", "show", "prepare", "run", "verify", "doctor", "add", "completions"];
+    for verb in verbs {
+        let arguments: Vec<&str> = if verb.is_empty() { vec!["--help"] } else { vec![verb, "--help"] };
+        let help = env.run(&arguments);
+        all.push_str(&format!("$ skillfreeze {}\n{}\n", arguments.join(" "), help.ok()));
+    }
+    insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
+        insta::assert_snapshot!("help", all);
+    });
+}
+
+#[test]
+fn options_come_from_the_environment_after_the_command_line() {
+    let env = environment(Runner::available()[0]);
+    package(env.work().join("a"), "in-a");
+    package(env.work().join("b"), "in-b");
+    let listed =
+        Output::of(env.command(["list"]).env("SKILLFREEZE_JSON", "true").env("SKILLFREEZE_SOURCE", "a"));
+    assert_eq!(text(&listed.json()["skills"][0]["id"]), "in-a");
+    let listed = Output::of(env.command(["list", "--json", "--source", "b"]).env("SKILLFREEZE_SOURCE", "a"));
+    assert_eq!(text(&listed.json()["skills"][0]["id"]), "in-b");
+}
+
+#[test]
+fn data_is_on_standard_output_and_talk_on_standard_error() {
+    let env = environment(Runner::available()[0]);
+    package(env.work().join("src"), "good");
+    package(env.work().join("src"), "bad");
+    std::fs::write(env.work().join("src/bad/SKILL.md"), "no front matter").unwrap();
+    let prepared = env.run(["prepare", "--source", "src"]);
+    let digest = prepared.ok().trim();
+    assert!(digest.starts_with("sha256:") && digest.len() == 71, "the digest alone: {digest}");
+    assert!(prepared.stderr.contains("left out: src/bad: ") && prepared.stderr.contains("fm-missing"));
+    let quiet = env.run(["prepare", "--quiet", "--source", "src"]);
+    assert_eq!((quiet.ok().trim(), quiet.stderr.as_str()), (digest, ""));
+    let failed = env.run(["verify", "sha256:000000000000"]);
+    assert_eq!((failed.status, failed.stdout.as_str()), (4, ""));
+    assert!(
+        failed.stderr.starts_with("error: there is no snapshot sha256:000000000000 in"),
+        "{}",
+        failed.stderr
+    );
+    assert!(failed.stderr.contains("\nhint: "), "{}", failed.stderr);
+}
+
+/// A package could otherwise clear the screen, or hide what it is called.
+#[test]
+fn text_of_packages_cannot_steer_a_terminal() {
+    let env = environment(Runner::available()[0]);
+    let package = package(env.work().join("src"), "sly");
+    let text = "---\nname: sly\ndescription: \"a\\u202Eb\"\nx: 1\n---\n";
+    std::fs::write(package.join("SKILL.md"), text).unwrap();
+    std::fs::write(package.join("\u{1b}[31m"), "").unwrap();
+    for arguments in [&["list", "--skipped", "--source", "src"][..], &["prepare", "--source", "src", "sly"]] {
+        let output = env.run(arguments);
+        let printed = format!("{}{}", output.stdout, output.stderr);
+        assert!(printed.contains("sly"));
+        assert!(!printed.contains(['\u{1b}', '\u{202e}']), "{printed:?}");
+    }
+}
+
+#[test]
+fn colours_are_for_who_wants_them() {
+    let env = environment(Runner::available()[0]);
+    let failed = |color: &str, no_color: bool| {
+        let mut command = env.command(["show", "absent", "--color", color]);
+        if no_color {
+            command.env("NO_COLOR", "1");
+        }
+        Output::of(&mut command).stderr.contains("\u{1b}[")
+    };
+    assert!(!failed("auto", false) && !failed("never", false) && failed("always", false));
+    assert!(!failed("auto", true));
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_fault() {
+    let env = environment(Runner::available()[0]);
+    for number in 0..50 {
+        package(env.work().join("src"), &format!("skill-{number}"));
+    }
+    let script = "set -o pipefail; \"$0\" list --json --source src | true";
+    let output = Output::of(&mut env.command_of("bash", ["-c", script, env.program().to_str().unwrap()]));
+    assert_eq!((output.status, output.stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn completions_are_for_each_shell() {
+    let env = environment(Runner::available()[0]);
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(env.run(["completions", shell]).ok().contains("prepare"), "{shell}");
+    }
+    let script = env.run(["completions", "bash"]);
+    let checked = Output::of(&mut env.command_of("bash", ["-nc", script.ok()]));
+    assert_eq!((checked.status, checked.stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn the_store_is_where_the_environment_says() {
+    let env = environment(Runner::available()[0]);
+    package(env.work().join("src"), "demo");
+    let path = |variables: &[(&str, &str)]| {
+        let mut command = env.command(["prepare", "--json", "--source", "src"]);
+        command.env_remove("SKILLFREEZE_ROOT").envs(variables.iter().copied());
+        let path = text(&Output::of(&mut command).json()["path"]);
+        path.split("/snapshots/").next().unwrap_or_default().to_owned()
+    };
+    let home = env.home().to_str().unwrap();
+    assert_eq!(path(&[]), format!("{home}/.local/state/skillfreeze"));
+    let state = format!("{home}/state");
+    assert_eq!(path(&[("XDG_STATE_HOME", &state)]), format!("{state}/skillfreeze"));
+    // The XDG specification: a relative path is to be ignored.
+    assert_eq!(path(&[("XDG_STATE_HOME", "relative")]), format!("{home}/.local/state/skillfreeze"));
+    let mut command = env.command(["list", "--json"]);
+    command.env_remove("SKILLFREEZE_ROOT").env_remove("HOME");
+    Output::of(&mut command).fails(2, "usage");
+}
