@@ -367,3 +367,32 @@ fn expected_directories(package: &PackageEntry) -> BTreeMap<&str, Expected<'_>> 
     }
     directories
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listing::Listing;
+    use crate::progress::Silent;
+
+    /// What was there when its directory was looked at may be gone when it is to be hashed; if that
+    /// were no fault, nobody would have hashed it.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "makes the directory that is checked")]
+    fn a_file_whose_directory_went_away_meanwhile_is_missing() {
+        let temp = tempfile::tempdir().unwrap();
+        let handle = OwnedFd::from(File::open(temp.path()).unwrap());
+        let file = |path: &str| FileEntry {
+            path: path.parse().unwrap(),
+            executable: false,
+            size: 0,
+            digest: Digest::of(b""),
+        };
+        let listing = Listing::new(vec![file("SKILL.md"), file("a/b")]).unwrap();
+        let package = PackageEntry::new("demo".parse().unwrap(), None, listing);
+        let options = CheckOptions { portable: false, progress: &Silent };
+        let mut part = Part::new(handle.as_fd(), &package, &options);
+        let entry = &package.listing().files()[1];
+        let fault = part.check_file(&handle, entry).unwrap_err();
+        assert_eq!((fault.code, fault.path.as_str()), (FaultCode::Missing, "demo/a/b"));
+    }
+}
