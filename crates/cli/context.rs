@@ -11,7 +11,7 @@ use cap_std::fs::Dir;
 use skillfreeze::Digest;
 use skillfreeze::catalog::{Catalog, Layout, ScanOptions, Source, parse_front_matter};
 use skillfreeze::manifest::{Diagnostic, Limits, Progress, REVISION_HEX};
-use skillfreeze::store::{AddOptions, Author, Describe, Description, Store};
+use skillfreeze::store::{AddOptions, Author, Describe, Description, Store, StoreError};
 
 use crate::args::Global;
 use crate::exit::{Failure, USAGE};
@@ -60,14 +60,15 @@ impl Context {
         let failed = |error: io::Error| Failure::io(format_args!("cannot make the store `{root}`"), &error);
         DirBuilder::new().recursive(true).mode(0o700).create(&root).map_err(failed)?;
         let dir = open_dir(&root)?;
-        Ok(Store::open(dir, Author { actor: users::actor(), clock: now })?)
+        let opened = Store::open(dir, Author { actor: users::actor(), clock: now });
+        opened.map_err(|error| cannot_open(&root, error))
     }
 
     /// Opens the store for reading; there may be none.
     pub(crate) fn store_to_read(&self) -> Result<Option<Store>, Failure> {
         let root = self.root()?;
         match Dir::open_ambient_dir(&root, ambient_authority()) {
-            Ok(dir) => Ok(Some(Store::open_read_only(dir)?)),
+            Ok(dir) => Store::open_read_only(dir).map(Some).map_err(|error| cannot_open(&root, error)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Failure::io(format_args!("cannot open the store `{root}`"), &error)),
         }
@@ -135,6 +136,11 @@ fn source(directory: &Utf8Path) -> Result<Source, Failure> {
     let is_package = root.symlink_metadata("SKILL.md").is_ok();
     let layout = if is_package { Layout::Package } else { Layout::Children };
     Ok(Source { id: id.to_owned(), path, root, layout })
+}
+
+/// The store's own messages name what is in it, not where it is.
+fn cannot_open(root: &Utf8Path, error: StoreError) -> Failure {
+    Failure::from(error).while_doing(format_args!("cannot open the store `{root}`"))
 }
 
 /// Opens a directory that the command line names.

@@ -8,7 +8,7 @@ use skillfreeze::catalog::ScanError;
 use skillfreeze::manifest::{Diagnostic, Severity};
 use skillfreeze::mount::{BindError, BubblewrapError, LaunchError, PlanError, VerifyError};
 use skillfreeze::preparer::{FreezeError, ReferenceError, ResolveError};
-use skillfreeze::store::{AddError, StoreError};
+use skillfreeze::store::{AddError, PackageError, StoreError};
 
 /// The schema of an error as JSON.
 pub(crate) const ERROR_SCHEMA: &str = "skillfreeze.error.v1";
@@ -57,9 +57,8 @@ fn status_of(code: &str) -> u8 {
         | "user-root"
         | "user-not-permitted" => USAGE,
         code if code.starts_with("bind-") || code.starts_with("mount-target-") => USAGE,
-        "integrity" | "journal-corrupt" | "archive-damaged" | "package-damaged" | "snapshot-unstable" => {
-            INTEGRITY
-        }
+        "integrity" | "journal-corrupt" | "archive-damaged" | "archive-digest" | "archive-missing"
+        | "package-damaged" | "snapshot-unstable" => INTEGRITY,
         "selection-unknown" | "snapshot-unknown" | "run-unknown" | "not-found" | "package-missing"
         | "source-missing" | "nothing-selected" => NOT_FOUND,
         "selection-ambiguous" | "selection-conflict" | "id-changed" | "source-changed" | "duplicate-id" => {
@@ -168,6 +167,12 @@ impl Failure {
         self
     }
 
+    /// The same failure, with what was being done when it came about.
+    pub(crate) fn while_doing(mut self, doing: impl std::fmt::Display) -> Self {
+        self.message = format!("{doing}: {}", self.message);
+        self
+    }
+
     /// The same failure of a launch: whatever it was, the command did not run as asked.
     pub(crate) fn of_launch(mut self) -> Self {
         self.status = LAUNCH;
@@ -248,8 +253,13 @@ impl From<FreezeError> for Failure {
         match &error {
             FreezeError::Store(store) => Self::of(store.code(), store),
             FreezeError::PackageMissing { .. } => Self::of("package-missing", &error),
-            FreezeError::Package { .. } => Self::of("package-damaged", &error)
-                .hint("add the package again from its source: `skillfreeze add DIR`"),
+            FreezeError::Package { source, .. } => {
+                let code = match source {
+                    PackageError::Io(fault) => fault.code(),
+                    _ => "package-damaged",
+                };
+                Self::of(code, &error).hint("add the package again from its source: `skillfreeze add DIR`")
+            }
             FreezeError::Write { path, source } => Self::io(format_args!("cannot write `{path}`"), source),
             FreezeError::Unstable { .. } => Self::of("snapshot-unstable", &error),
             _ => Self::of("manifest-invalid", &error),

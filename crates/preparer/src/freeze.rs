@@ -66,8 +66,8 @@ pub enum FreezeError {
         /// Its package digest.
         digest: Digest,
     },
-    /// A package in the store is damaged.
-    #[error("the store's package of `{id}` is damaged")]
+    /// A package in the store is damaged, lost or unreadable.
+    #[error("the store's package of `{id}` cannot be used")]
     Package {
         /// The skill.
         id: SkillId,
@@ -93,6 +93,16 @@ pub enum FreezeError {
     },
 }
 
+impl FreezeError {
+    /// What the store says about the package of one skill.
+    fn of(id: &SkillId, error: StoreError) -> Self {
+        match error {
+            StoreError::Package(source) => Self::Package { id: id.clone(), source },
+            error => Self::Store(error),
+        }
+    }
+}
+
 /// Works out what a snapshot of these revisions holds, from the store's listings.
 ///
 /// # Errors
@@ -100,8 +110,8 @@ pub enum FreezeError {
 pub fn manifest_of(store: &Store, packages: &[Frozen]) -> Result<Manifest, FreezeError> {
     let entry = |package: &Frozen| {
         let Frozen { id, digest, version } = package.clone();
-        let listing =
-            store.listing(&digest)?.ok_or(FreezeError::PackageMissing { id: id.clone(), digest })?;
+        let listing = store.listing(&digest).map_err(|error| FreezeError::of(&id, error))?;
+        let listing = listing.ok_or(FreezeError::PackageMissing { id: id.clone(), digest })?;
         Ok(PackageEntry::new(id, version, listing))
     };
     let entries = packages.iter().map(entry).collect::<Result<Vec<_>, FreezeError>>()?;
@@ -195,7 +205,8 @@ fn write_package(store: &Store, root: &Dir, package: &PackageEntry) -> Result<()
             };
         }
     };
-    let read = store.open_package(&package.digest())?.read_files(write);
+    let opened = store.open_package(&package.digest()).map_err(|error| FreezeError::of(id, error))?;
+    let read = opened.read_files(write);
     if let Some(refused) = refused {
         return Err(refused);
     }
