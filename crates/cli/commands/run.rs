@@ -369,7 +369,11 @@ impl Run {
             records.push(RecordFile::new(open_dir(above)?, name.to_owned()));
         }
         let Some(store) = store else { return Ok(records) };
-        let kept = store.records().map_err(Failure::from).and_then(|runs| {
+        let writable = match store.is_writable() {
+            true => store.records().map_err(Failure::from),
+            false => Err(Failure::new("read-only", "the store cannot be written, so it keeps no run record")),
+        };
+        let kept = writable.and_then(|runs| {
             let path = run_path(id).unwrap_or_default();
             let (above, name) = path.rsplit_once('/').unwrap_or(("", &path));
             let made = runs.create_dir_all(above).and_then(|()| runs.open_dir(above));

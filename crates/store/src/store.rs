@@ -94,6 +94,12 @@ impl Store {
         Ok(Self { root, index, state: Mutex::new(state), access: None })
     }
 
+    /// Whether the store is open for writing.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.access.is_some()
+    }
+
     /// What writing needs, where the store is open for it.
     pub(crate) fn access(&self, action: &'static str) -> Result<&Access, StoreError> {
         self.access.as_ref().ok_or(StoreError::ReadOnly { action })
