@@ -11,5 +11,6 @@ mod packages;
 mod readme;
 mod schemas;
 mod selection;
+mod store;
 mod support;
 mod tampering;
