@@ -22,6 +22,12 @@ fn filled(runner: Runner, second: &str) -> TestEnv {
     env
 }
 
+/// Gives what was made in a store to the store's owner, who alone would have made it by mistake.
+fn hand_over(path: &Path) {
+    let owner = fs::metadata(path.parent().unwrap()).unwrap();
+    chown(path, Some(owner.uid()), Some(owner.gid())).unwrap();
+}
+
 /// What a store answers.
 fn answers(env: &TestEnv) -> Vec<Value> {
     let show = |id: &str| env.run(["show", id, "--json"]).json();
@@ -53,11 +59,9 @@ fn whatever_becomes_of_the_index_the_answers_are_the_same() {
                 }
             }),
             ("a directory", &|path| {
-                let owner = fs::metadata(path).unwrap();
                 remove(path);
                 file(path.join("x"), "x");
-                // What the user has made by mistake is the user's.
-                chown(path, Some(owner.uid()), Some(owner.gid())).unwrap();
+                hand_over(path);
             }),
             ("a link out of the store", &|path| {
                 remove(path);
