@@ -107,6 +107,7 @@ fn a_damaged_archive_is_named_and_mended_by_adding_again() {
         ("a directory", |path| {
             remove(path);
             directory(path);
+            hand_over(path);
         }),
     ];
     for runner in Runner::available() {
