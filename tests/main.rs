@@ -6,6 +6,7 @@
 )]
 
 mod command_line;
+mod corpora;
 mod launch;
 mod packages;
 mod readme;

@@ -108,6 +108,16 @@ impl Frozen {
         found
     }
 
+    /// Runs the auditor's script, which finds faults wherever a portable check does, and only there.
+    #[track_caller]
+    fn audit(&self, what: &str, arguments: &[&str], faults: Faults) {
+        let script = include_str!("../../scripts/audit.sh");
+        let run =
+            Output::of(&mut self.env.command_of("sh", [&["-c", script, "audit.sh"], arguments].concat()));
+        assert_eq!(run.status, i32::from(!faults.is_empty()), "{what}: {run:#?}");
+        assert_eq!(run.stdout.starts_with("matches sha256:"), faults.is_empty(), "{what}: {run:#?}");
+    }
+
     /// Changes the snapshot, checks what everybody says, and has it built again.
     #[track_caller]
     fn tamper(&self, tampering: &Tampering) {
@@ -120,6 +130,11 @@ impl Frozen {
         let found = self.verify(what, &[path], unanchored.unwrap_or(faults));
         assert_eq!(found["anchored"], false, "{what}");
         self.verify(what, &[&self.digest, "--portable"], portable.unwrap_or(faults));
+
+        self.audit(what, &[path, &self.digest], portable.unwrap_or(faults));
+        if let Some(faults) = unanchored {
+            self.audit(what, &[path], faults);
+        }
 
         if self.launches {
             let run = self.run_marker();
