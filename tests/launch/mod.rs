@@ -1,17 +1,17 @@
 //! Launches as a caller sees them, and as the command inside does.
 
 mod attack;
-//mod bubblewrap;
-//mod environment;
-//mod files;
+mod bubblewrap;
+mod environment;
+mod files;
 mod lines;
 mod record;
-//mod refusals;
+mod refusals;
 mod signals;
-//mod sources;
+mod sources;
 mod status;
 mod swap;
-//mod user;
+mod user;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
