@@ -31,6 +31,8 @@
 mod alias;
 mod bind;
 mod bubblewrap;
+#[cfg(test)]
+mod golden;
 mod guard;
 mod helper;
 mod host;
