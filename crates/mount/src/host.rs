@@ -197,7 +197,11 @@ impl BubblewrapChoice<'_> {
     /// [`BubblewrapError`].
     pub fn find(&self) -> Result<Bubblewrap, BubblewrapError> {
         match self {
-            Self::At(path) => probe(path.to_path_buf()),
+            // A bare name must not be looked up once more when it is started.
+            Self::At(path) => match camino::absolute_utf8(path) {
+                Ok(path) => probe(path),
+                Err(source) => Err(BubblewrapError::Unusable { path: path.to_path_buf(), source }),
+            },
             Self::Search { directories, outside } => {
                 let is_candidate = |directory: &&Utf8PathBuf| {
                     directory.is_absolute() && !outside.iter().any(|outside| directory.starts_with(outside))
@@ -363,5 +367,8 @@ mod tests {
         assert_eq!(search(std::slice::from_ref(&directory)), "no `bwrap` in an empty search path");
         let error = BubblewrapChoice::At(&program).find().unwrap_err();
         assert_eq!(error.code(), "bwrap-too-old");
+        // Not the one of the search path.
+        let error = BubblewrapChoice::At(Utf8Path::new("bwrap")).find().unwrap_err();
+        assert_eq!(error.code(), "bwrap-unusable");
     }
 }
