@@ -1,4 +1,5 @@
 //! The `skillfreeze` program: arguments, output and progress, and no logic of its own.
+#![forbid(unsafe_code)]
 #![expect(clippy::disallowed_methods, reason = "paths, the environment and the clock come in here")]
 
 mod args;
