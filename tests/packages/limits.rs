@@ -18,12 +18,15 @@ fn skill(description: &str, body: &str) -> String {
     format!("---\nname: demo\ndescription: {description}\n---\n{body}")
 }
 
+/// A package over a limit.
+type Case<'a> = (&'a str, &'a dyn Fn(&Path), Refusal<'a>);
+
 #[test]
 fn files_and_bytes_and_depth_have_limits() {
     let deep = |components: usize| vec!["d"; components].join("/");
     let too_deep = deep(33);
     let at_the_deepest = [("limit-depth", too_deep.as_str())];
-    let table: &[(&str, &dyn Fn(&Path), Refusal<'_>)] = &[
+    let table: &[Case<'_>] = &[
         (
             "a large file",
             &|demo| sparse(demo.join("big"), (64 << 20) + 1),

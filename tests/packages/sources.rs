@@ -84,7 +84,8 @@ fn the_first_source_wins_and_the_other_is_named_and_reachable() {
         for above in ["a", "b"] {
             file(package(env.work().join(above), "demo").join("f"), above);
         }
-        let digest = |above: &str| package_digest(env.work().join(above).join("demo"));
+        let [a, b] = ["a", "b"].map(|above| package_digest(env.work().join(above).join("demo")));
+        let digest = |above: &str| if above == "a" { a.clone() } else { b.clone() };
         for (sources, wins, other) in [(["a", "b"], "a", "b"), (["b", "a"], "b", "a")] {
             let options = ["--source", sources[0], "--source", sources[1], "--json"];
             for selected in [&[][..], &["demo"], &[&format!("{wins}:demo")]] {

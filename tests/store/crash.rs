@@ -10,7 +10,7 @@ use skillfreeze_testing::{Runner, TestEnv, file, package};
 use super::{changes, is_swept, listed, snapshots};
 use crate::support::{environment, text};
 
-const ROUNDS: usize = 80;
+const ROUNDS: usize = 60;
 
 /// A delay of at most `longest`. What is right does not depend on it, so it may be random.
 fn some_delay(longest: Duration) -> Duration {

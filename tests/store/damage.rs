@@ -10,6 +10,9 @@ use skillfreeze_testing::{Runner, TestEnv, directory, file, package, package_dig
 use super::{changes, is_swept, remove};
 use crate::support::{environment, names, prepare, text};
 
+/// Something that becomes of a file.
+type Damage<'a> = (&'a str, &'a dyn Fn(&Path));
+
 /// A store with two revisions of one package and one of another.
 fn filled(runner: Runner, second: &str) -> TestEnv {
     let env = environment(runner);
@@ -45,7 +48,7 @@ fn whatever_becomes_of_the_index_the_answers_are_the_same() {
         let good = fs::read(&index).unwrap();
         let other = filled(*runner, "another second revision");
         let foreign = fs::read(other.root().join("index.db")).unwrap();
-        let damages: &[(&str, &dyn Fn(&Path))] = &[
+        let damages: &[Damage<'_>] = &[
             ("deleted", &|path| remove(path)),
             ("empty", &|path| fs::write(path, "").unwrap()),
             ("cut short", &|path| fs::write(path, &good[..good.len() / 2]).unwrap()),
@@ -87,24 +90,24 @@ fn archive(env: &TestEnv, digest: &str) -> PathBuf {
 
 #[test]
 fn a_damaged_archive_is_named_and_mended_by_adding_again() {
-    let damages: &[(&str, fn(&Path))] = &[
-        ("a byte", |path| {
+    let damages: &[Damage<'_>] = &[
+        ("a byte", &|path| {
             let mut bytes = fs::read(path).unwrap();
             let middle = bytes.len() / 2;
             bytes[middle] ^= 1;
             fs::write(path, bytes).unwrap();
         }),
-        ("cut short", |path| {
+        ("cut short", &|path| {
             let bytes = fs::read(path).unwrap();
             fs::write(path, &bytes[..bytes.len() - 3]).unwrap();
         }),
-        ("a byte more", |path| {
+        ("a byte more", &|path| {
             let bytes = fs::read(path).unwrap();
             fs::write(path, [&bytes[..], b"x"].concat()).unwrap();
         }),
-        ("empty", |path| fs::write(path, "").unwrap()),
-        ("gone", |path| remove(path)),
-        ("a directory", |path| {
+        ("empty", &|path| fs::write(path, "").unwrap()),
+        ("gone", &|path| remove(path)),
+        ("a directory", &|path| {
             remove(path);
             directory(path);
             hand_over(path);
