@@ -1,31 +1,26 @@
 //! `run`: checks a snapshot and launches a command that reads it.
 
-use std::collections::BTreeMap;
+mod keeping;
+mod ready;
+mod request;
+
 use std::env;
-use std::ffi::{OsStr, OsString};
-use std::os::fd::{OwnedFd, RawFd};
+use std::ffi::OsString;
+use std::os::fd::RawFd;
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 use clap::{Args, ValueEnum};
-use skillfreeze::manifest::{CheckOptions, Digest, Progress};
+use skillfreeze::Digest;
 use skillfreeze::mount::{
-    Bind, BubblewrapChoice, Event, Guard, Host, Integrity, Launch, LaunchRequest, Names, Network,
-    PlanWarning, Provenance, RecordFile, RunContext, Sandbox, Session, StatusWriter, Verified, VerifyError,
+    BubblewrapChoice, Event, Host, Integrity, Launch, PlanWarning, RunContext, Sandbox, Session, StatusWriter,
 };
-use skillfreeze::preparer::{Existing, Resolved};
-use skillfreeze::store::Store;
 
-use super::selecting::{SelectionArgs, SourceArgs, prepare, read_text, requested};
-use super::show::run_path;
-use crate::context::{Context, absolute, canonical, now, open_dir};
+use self::keeping::{lease, run_id};
+use self::ready::Ready;
+use super::selecting::{SelectionArgs, SourceArgs};
+use crate::context::{Context, canonical, now};
 use crate::exit::Failure;
 use crate::users;
-
-/// Variables of the caller's environment that the command gets without being named.
-const PASSED: [&str; 4] = ["PATH", "LANG", "TERM", "TZ"];
-/// Where a project keeps the skills and the configuration of its next run.
-const PROJECT_SOURCES: [&str; 4] =
-    [".agents/skills", ".claude/skills", "skillfreeze.toml", "skillfreeze.lock"];
 
 /// Check a snapshot and run a command that reads it
 ///
@@ -122,14 +117,6 @@ enum NetworkArg {
     Host,
 }
 
-/// A checked snapshot and what is known of it.
-struct Ready {
-    verified: Verified,
-    requested: Vec<String>,
-    packages: Vec<Provenance>,
-    store: Option<Store>,
-}
-
 impl Run {
     pub(crate) fn run(self, context: &Context) -> Result<u8, Failure> {
         // Before this process opens anything, so that only the caller's own descriptors count.
@@ -177,152 +164,7 @@ impl Run {
         Ok(u8::try_from(ended.exit.code()).unwrap_or(u8::MAX))
     }
 
-    /// Names the snapshot, or freezes the selection; checks every byte either way.
-    fn ready(&self, context: &Context, progress: &dyn Progress) -> Result<Ready, Failure> {
-        let options = CheckOptions { portable: false, progress };
-        if let Some(text) = &self.snapshot {
-            let named = context.snapshot(text, self.digest)?;
-            let anchor = named.digest.ok_or_else(|| {
-                let failure =
-                    Failure::usage(format!("`{text}` names no digest to check the snapshot against"));
-                failure.hint("add `--digest sha256:…`, as `prepare` printed it")
-            })?;
-            let verified = Verified::check(named.dir, &named.path, anchor, &options)?;
-            let store = if named.in_store { context.store_to_use()? } else { None };
-            let packages = provenance_of_stored(store.as_ref(), &verified)?;
-            return Ok(Ready { verified, requested: vec![text.clone()], packages, store });
-        }
-        let selection = self.selection.selection(&self.skill)?;
-        let store = context.store()?;
-        let root = context.root()?;
-        let mut existing = Existing::LeaveToCaller;
-        loop {
-            let (resolved, snapshot) =
-                prepare(context, &store, &selection, &self.sources, existing, progress)?;
-            let path = root.join(Store::snapshot_path(&snapshot.digest));
-            match Verified::check(snapshot.dir, &path, snapshot.digest, &options) {
-                // One that was there and is damaged is set aside and built again, once.
-                Err(VerifyError::Faults { .. }) if snapshot.reused && existing == Existing::LeaveToCaller => {
-                    existing = Existing::Check;
-                }
-                verified => {
-                    let (requested, packages) = (requested(&selection), provenance(&resolved));
-                    return Ok(Ready { verified: verified?, requested, packages, store: Some(store) });
-                }
-            }
-        }
-    }
-
-    fn request(&self, context: &Context) -> Result<LaunchRequest, Failure> {
-        let workspace = match &self.workspace {
-            Some(workspace) => Some(directory_bind(workspace)?),
-            None => None,
-        };
-        let mut binds = Vec::new();
-        for (list, writable) in [(&self.bind, true), (&self.ro_bind, false)] {
-            for text in list {
-                let (source, target) = match text.split_once(':') {
-                    Some((source, target)) => (source, Some(Utf8Path::new(target))),
-                    None => (text.as_str(), None),
-                };
-                binds.push(Bind::resolve(Utf8Path::new(source), target, writable)?);
-            }
-        }
-        let extensions = match &self.extensions {
-            Some(extensions) => Some(directory_bind(extensions)?),
-            None => None,
-        };
-        let store = context.root().ok().and_then(|root| canonical(&root).ok());
-        let guards = self.guards(workspace.iter().chain(binds.iter().filter(|bind| bind.writable)))?;
-        Ok(LaunchRequest {
-            command: self.command.clone(),
-            require: self.require,
-            sandbox: self.sandbox,
-            workspace,
-            binds,
-            network: match self.network {
-                NetworkArg::None => Network::None,
-                NetworkArg::Host => Network::Host,
-            },
-            environment: self.environment()?,
-            extensions,
-            user: self.user.as_deref().map(users::parse).transpose().map_err(Failure::usage)?,
-            names: Names {
-                skills_variable: self.skills_var.clone(),
-                skills_dir: self.skills_dir.clone(),
-                extensions_variable: self.extensions_var.clone(),
-                extensions_dir: self.extensions_dir.clone(),
-            },
-            keep: self.keep_fd.clone(),
-            store,
-            guards,
-        })
-    }
-
-    /// The places that a later run would take skills or configuration from, as far as the command
-    /// could write them.
-    fn guards<'a>(&self, writable: impl Iterator<Item = &'a Bind>) -> Result<Vec<Guard>, Failure> {
-        let mut paths: Vec<Utf8PathBuf> = Vec::new();
-        for source in &self.sources.source {
-            paths.push(absolute(source)?);
-        }
-        let mut projects: Vec<Utf8PathBuf> = Vec::new();
-        for bind in writable.filter(|bind| bind.is_directory) {
-            projects.push(bind.source.clone());
-            projects.extend(project_of(&bind.source));
-        }
-        if let Ok(here) = env::current_dir()
-            && let Ok(here) = Utf8PathBuf::from_path_buf(here)
-        {
-            projects.push(project_of(&here).unwrap_or(here));
-        }
-        for project in &projects {
-            paths.extend(PROJECT_SOURCES.iter().map(|source| project.join(source)));
-        }
-        paths.sort();
-        paths.dedup();
-        Ok(paths.iter().map(|path| Guard::resolve(path)).collect())
-    }
-
-    fn environment(&self) -> Result<BTreeMap<OsString, OsString>, Failure> {
-        let is_passed = |name: &OsStr| {
-            PASSED.iter().any(|passed| name == *passed) || name.as_encoded_bytes().starts_with(b"LC_")
-        };
-        let mut environment: BTreeMap<OsString, OsString> =
-            env::vars_os().filter(|(name, _)| is_passed(name)).collect();
-        for file in &self.env_file {
-            for line in read_text(file)?.lines() {
-                let line = line.trim();
-                if line.is_empty() || line.starts_with('#') {
-                    continue;
-                }
-                let (name, value) = line
-                    .split_once('=')
-                    .ok_or_else(|| Failure::usage(format!("`{file}` has a line that is not `NAME=VALUE`")))?;
-                environment.insert(name.into(), value.into());
-            }
-        }
-        for text in &self.env {
-            use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-            let bytes = text.as_bytes();
-            match bytes.iter().position(|byte| *byte == b'=') {
-                Some(at) => {
-                    environment.insert(
-                        OsString::from_vec(bytes[..at].to_vec()),
-                        OsString::from_vec(bytes[at + 1..].to_vec()),
-                    );
-                }
-                None => {
-                    // A name that is not set is not passed on, as with `env` and `podman`.
-                    if let Some(value) = env::var_os(text) {
-                        environment.insert(text.clone(), value);
-                    }
-                }
-            }
-        }
-        Ok(environment)
-    }
-
+    /// Looks whether the descriptors to keep are there.
     fn check_kept(&self) -> Result<(), Failure> {
         for &number in &self.keep_fd {
             if number < 3 || !is_open(number) {
@@ -342,10 +184,10 @@ impl Run {
 
     fn outside(&self) -> Result<Vec<Utf8PathBuf>, Failure> {
         let here = env::current_dir().ok().and_then(|here| Utf8PathBuf::from_path_buf(here).ok());
-        // The root directory holds every program, and nobody works there.
-        let here = here.filter(|here| here != "/");
         let workspace = self.workspace.as_ref().map(|workspace| canonical(workspace)).transpose();
-        Ok(here.into_iter().chain(workspace.map_err(Failure::of_launch)?).collect())
+        let outside = here.into_iter().chain(workspace.map_err(Failure::of_launch)?);
+        // The root directory holds every program.
+        Ok(outside.filter(|directory| directory != "/").collect())
     }
 
     fn bubblewrap<'a>(
@@ -358,36 +200,10 @@ impl Run {
             None => BubblewrapChoice::Search { directories, outside },
         }
     }
+}
 
-    fn records(&self, store: Option<&Store>, id: &str) -> Result<Vec<RecordFile>, Failure> {
-        let mut records = Vec::new();
-        if let Some(file) = &self.record {
-            let path = absolute(file)?;
-            let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
-                return Err(Failure::usage(format!("`--record {file}` names no file")));
-            };
-            records.push(RecordFile::new(open_dir(above)?, name.to_owned()));
-        }
-        let Some(store) = store else { return Ok(records) };
-        let writable = match store.is_writable() {
-            true => store.records().map_err(Failure::from),
-            false => Err(Failure::new("read-only", "the store cannot be written, so it keeps no run record")),
-        };
-        let kept = writable.and_then(|runs| {
-            let path = run_path(id).unwrap_or_default();
-            let (above, name) = path.rsplit_once('/').unwrap_or(("", &path));
-            let made = runs.create_dir_all(above).and_then(|()| runs.open_dir(above));
-            let dir = made.map_err(|error| Failure::io("cannot make a place for the run record", &error))?;
-            Ok(RecordFile::new(dir, name.to_owned()))
-        });
-        match kept {
-            Ok(file) => records.push(file),
-            // A store that cannot be written still serves, if the record is kept elsewhere.
-            Err(_) if !records.is_empty() => {}
-            Err(failure) => return Err(failure.hint("keep the record elsewhere: `--record FILE`")),
-        }
-        Ok(records)
-    }
+fn is_open(number: RawFd) -> bool {
+    std::fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok()
 }
 
 /// Directories of the search path that are absolute.
@@ -396,77 +212,6 @@ pub(crate) fn search_path() -> Vec<Utf8PathBuf> {
     let directories =
         env::split_paths(&path).filter_map(|directory| Utf8PathBuf::from_path_buf(directory).ok());
     directories.filter(|directory| directory.is_absolute()).collect()
-}
-
-fn is_open(number: RawFd) -> bool {
-    std::fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok()
-}
-
-/// The nearest directory above with a `.git` file or directory.
-fn project_of(path: &Utf8Path) -> Option<Utf8PathBuf> {
-    path.ancestors().find(|above| above.join(".git").exists()).map(Utf8Path::to_owned)
-}
-
-fn directory_bind(path: &Utf8Path) -> Result<Bind, Failure> {
-    let bind = Bind::resolve(path, None, true)?;
-    if bind.is_directory {
-        return Ok(bind);
-    }
-    Err(Failure::usage(format!("`{path}` is not a directory")))
-}
-
-fn lease(store: Option<&Store>, snapshot: &Digest) -> Result<Option<OwnedFd>, Failure> {
-    match store {
-        Some(store) => Ok(store.lease(snapshot)?.map(|lease| OwnedFd::from(lease.into_file()))),
-        None => Ok(None),
-    }
-}
-
-/// A name for a run: when it began, and a random part.
-fn run_id() -> Result<String, Failure> {
-    let mut random = [0; 4];
-    getrandom::fill(&mut random).map_err(|error| Failure::new("io", format!("no random bytes: {error}")))?;
-    let time = now().replace(['-', ':'], "");
-    let time = time.split('.').next().unwrap_or_default();
-    let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(format!("{time}Z-{random}"))
-}
-
-fn provenance(resolved: &Resolved) -> Vec<Provenance> {
-    let one = |package: &skillfreeze::preparer::Chosen| {
-        let revision = package.revision.clone();
-        Provenance {
-            id: revision.id,
-            digest: revision.digest,
-            number: Some(revision.number.get()),
-            version: revision.version,
-            source: package.source.clone().or(revision.origin.source),
-            path: Some(revision.origin.path),
-            added_at: Some(revision.added_at),
-            added_by: Some(revision.added_by),
-            shadowed: package.shadowed.clone(),
-        }
-    };
-    resolved.packages.iter().map(one).collect()
-}
-
-fn provenance_of_stored(store: Option<&Store>, verified: &Verified) -> Result<Vec<Provenance>, Failure> {
-    let revisions = store.map(Store::revisions).transpose()?.unwrap_or_default();
-    let one = |package: &skillfreeze::manifest::PackageEntry| {
-        let revision = revisions.iter().find(|revision| revision.digest == package.digest());
-        Provenance {
-            id: package.id().clone(),
-            digest: package.digest(),
-            number: revision.map(|revision| revision.number.get()),
-            version: package.version().cloned(),
-            source: revision.and_then(|revision| revision.origin.source.clone()),
-            path: revision.map(|revision| revision.origin.path.clone()),
-            added_at: revision.map(|revision| revision.added_at.clone()),
-            added_by: revision.map(|revision| revision.added_by.clone()),
-            shadowed: Vec::new(),
-        }
-    };
-    Ok(verified.manifest().packages().iter().map(one).collect())
 }
 
 fn describe_warning(warning: &PlanWarning) -> String {

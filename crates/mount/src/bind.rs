@@ -64,8 +64,9 @@ pub enum BindError {
         /// The snapshot directory.
         snapshot: Utf8PathBuf,
     },
-    /// The source lies in a source root: what is written there would be a skill of the next run.
-    #[error("cannot bind `{path}` writable: it lies in the skills of `{root}`")]
+    /// The source lies in a source root, or is one or holds one that could not be protected: what is
+    /// written there would be a skill of the next run.
+    #[error("cannot bind `{path}` writable: skills are taken from `{root}`")]
     InSource {
         /// The source.
         path: Utf8PathBuf,

@@ -92,7 +92,7 @@ pub struct Refusal {
 }
 
 /// Messages of bubblewrap by a part that its versions share; the first that fits counts.
-const REFUSALS: [(&str, Refusal); 8] = [
+const REFUSALS: [(&str, Refusal); 9] = [
     (
         "setting up uid map: Permission denied",
         Refusal {
@@ -147,6 +147,14 @@ const REFUSALS: [(&str, Refusal); 8] = [
             code: "userns-unavailable",
             sentence: "no namespace can be created here",
             fix: "see `skillfreeze doctor`",
+        },
+    ),
+    (
+        "execvp /proc/self/fd/",
+        Refusal {
+            code: "program-not-executable",
+            sentence: "the command's user cannot start this program, which is the first process of the sandbox",
+            fix: "make the program readable and executable for everybody (`chmod a+rx`), and use the static build where the sandbox has another C library",
         },
     ),
     (

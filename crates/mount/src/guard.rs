@@ -25,6 +25,14 @@ pub struct Guarded {
     pub kind: EntryKind,
 }
 
+impl Guard {
+    /// Whether a command that can write this bind could put something else in the guarded place.
+    pub(crate) fn is_exposed_by(&self, bind: &Bind) -> bool {
+        let found = self.found.iter().map(|found| &found.canonical);
+        bind.writable && found.chain([&self.path]).any(|path| path.starts_with(&bind.source))
+    }
+}
+
 /// What the guards make of a set of binds.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Protection {

@@ -21,7 +21,7 @@ use crate::bubblewrap::{Refusal, SnapshotSource, Sources, arguments, explain};
 use crate::guard::Guard;
 use crate::host::{Host, kind_at};
 use crate::integrity::Integrity;
-use crate::plan::{LaunchPlan, LaunchRequest, Mount, PlanError};
+use crate::plan::{LaunchPlan, LaunchRequest, PlanError};
 use crate::protocol::{HELPER, HelperPlan, Identity, InnerPlan, Numbers, Report, memory_file};
 use crate::record::{CheckRecord, ErrorRecord, InsideRecord, Outcome, RecordFile, RunContext, RunRecord};
 use crate::status::{Event, StatusWriter};
@@ -205,7 +205,9 @@ impl Launch {
     /// [`PlanError`].
     pub fn new(verified: Verified, request: LaunchRequest, host: &Host) -> Result<Self, PlanError> {
         let plan = LaunchPlan::new(&verified, &request, host)?;
-        let LaunchRequest { require: required, guards, .. } = request;
+        let LaunchRequest { require: required, mut guards, .. } = request;
+        // What the command cannot reach, it cannot have changed.
+        guards.retain(|guard| plan.binds().any(|bind| guard.is_exposed_by(bind)));
         Ok(Self { verified, plan, required, guards, kernel: host.kernel.clone() })
     }
 
@@ -313,14 +315,7 @@ impl Launch {
         let fail = |doing| move |source| LaunchError::Start { doing, source };
         let plan = &self.plan;
         let numbers = Numbers::above(&plan.keep);
-        let binds: Vec<&Bind> = plan
-            .mounts
-            .iter()
-            .filter_map(|mount| match mount {
-                Mount::Bind(bind) => Some(bind),
-                _ => None,
-            })
-            .collect();
+        let binds: Vec<&Bind> = plan.binds().collect();
         let identity = self.identity(&binds).map_err(fail("choosing where to mount the snapshot"))?;
         let snapshot = match &identity {
             Some(identity) => SnapshotSource::Staged(&identity.stage),

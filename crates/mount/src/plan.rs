@@ -274,6 +274,14 @@ impl LaunchPlan {
         Self::of(snapshot, request, host, &crate::host::kind_at)
     }
 
+    /// What of the host the sandbox is lent, in the order of the mounts.
+    pub(crate) fn binds(&self) -> impl Iterator<Item = &Bind> {
+        self.mounts.iter().filter_map(|mount| match mount {
+            Mount::Bind(bind) => Some(bind),
+            _ => None,
+        })
+    }
+
     /// The same from plain data: what is at a path of the host is asked of `kind_at` alone.
     pub(crate) fn of(
         snapshot: Snapshot<'_>,
@@ -432,7 +440,10 @@ fn plan_binds(
         // Its target is one of the closed places by design; only its source is in question.
         let probe = Bind { target: "/extensions".into(), ..extensions.clone() };
         policy.check(vec![probe.clone()])?;
-        protect(vec![probe], &request.guards)?;
+        let path = probe.source.clone();
+        if let Some(root) = protect(vec![probe], &request.guards)?.visible.into_iter().next() {
+            return Err(BindError::InSource { path, root }.into());
+        }
     }
     Ok((protection.binds, protection.visible))
 }

@@ -1,0 +1,63 @@
+//! What stays of a run: its name, its records, the lease on the snapshot while it lasts.
+
+use std::os::fd::OwnedFd;
+
+use skillfreeze::Digest;
+use skillfreeze::mount::RecordFile;
+use skillfreeze::store::Store;
+
+use super::Run;
+use crate::commands::show::run_path;
+use crate::context::{absolute, now, open_dir};
+use crate::exit::Failure;
+
+impl Run {
+    /// The files that the record of this run is kept in: the one that was named, and the store's.
+    pub(super) fn records(&self, store: Option<&Store>, id: &str) -> Result<Vec<RecordFile>, Failure> {
+        let mut records = Vec::new();
+        if let Some(file) = &self.record {
+            let path = absolute(file)?;
+            let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+                return Err(Failure::usage(format!("`--record {file}` names no file")));
+            };
+            records.push(RecordFile::new(open_dir(above)?, name.to_owned()));
+        }
+        let Some(store) = store else { return Ok(records) };
+        let writable = match store.is_writable() {
+            true => store.records().map_err(Failure::from),
+            false => Err(Failure::new("read-only", "the store cannot be written, so it keeps no run record")),
+        };
+        let kept = writable.and_then(|runs| {
+            let path = run_path(id).unwrap_or_default();
+            let (above, name) = path.rsplit_once('/').unwrap_or(("", &path));
+            let made = runs.create_dir_all(above).and_then(|()| runs.open_dir(above));
+            let dir = made.map_err(|error| Failure::io("cannot make a place for the run record", &error))?;
+            Ok(RecordFile::new(dir, name.to_owned()))
+        });
+        match kept {
+            Ok(file) => records.push(file),
+            // A store that cannot be written still serves, if the record is kept elsewhere.
+            Err(_) if !records.is_empty() => {}
+            Err(failure) => return Err(failure.hint("keep the record elsewhere: `--record FILE`")),
+        }
+        Ok(records)
+    }
+}
+
+/// A lock on a snapshot of the store, so that nothing cleans it up while it is in use.
+pub(super) fn lease(store: Option<&Store>, snapshot: &Digest) -> Result<Option<OwnedFd>, Failure> {
+    match store {
+        Some(store) => Ok(store.lease(snapshot)?.map(|lease| OwnedFd::from(lease.into_file()))),
+        None => Ok(None),
+    }
+}
+
+/// A name for a run: when it began, and a random part.
+pub(super) fn run_id() -> Result<String, Failure> {
+    let mut random = [0; 4];
+    getrandom::fill(&mut random).map_err(|error| Failure::new("io", format!("no random bytes: {error}")))?;
+    let time = now().replace(['-', ':'], "");
+    let time = time.split('.').next().unwrap_or_default();
+    let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("{time}Z-{random}"))
+}
