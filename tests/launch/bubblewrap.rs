@@ -109,12 +109,18 @@ fn a_weaker_sandbox_than_planned_is_noticed_from_inside() {
         assert!(copied.unwrap().success());
         let swap =
             format!("/^--ro-bind/{{N;N;s,.*\\n/skills$,--ro-bind\\n{}\\n/skills,}}", elsewhere.display());
+        let writable = "/^--ro-bind/{N;N;s,^--ro-\\(.*\\n/skills\\)$,--\\1,}";
         for (change, code) in [
             ("/^--ro-bind/{N;N;s,.*\\n/skills$,--tmpfs\\n/skills,}", "mount-swapped"),
             (swap.as_str(), "mount-swapped"),
-            ("/^--ro-bind/{N;N;s,^--ro-\\(.*\\n/skills\\)$,--\\1,}", "mount-writable"),
+            (writable, "mount-writable"),
         ] {
             let (output, lines) = run_with(&place, &changed(change));
+            if change == writable && place.is_roots() {
+                // What root's helper lends to bubblewrap is read-only already.
+                assert_eq!(output.ok(), "started\n");
+                continue;
+            }
             assert_eq!(events(&lines), ["planned", "verified", code], "{change}: {output:#?}");
             output.fails(125, code);
         }
@@ -123,7 +129,7 @@ fn a_weaker_sandbox_than_planned_is_noticed_from_inside() {
 }
 
 fn search(place: &Place, path: &str) -> Output {
-    Output::of(place.command(&["--json"], &["echo", "started"]).env("PATH", path))
+    Output::of(place.command(&["--json"], &["/usr/bin/echo", "started"]).env("PATH", path))
 }
 
 #[test]

@@ -82,9 +82,10 @@ fn the_environment_is_what_the_list_allows_and_what_is_named() {
 #[test]
 fn a_variable_that_cannot_be_set_is_refused() {
     for place in Place::each() {
-        for variable in ["=x", "", "SKILLS_DIR=/evil", "SKILLS_INTEGRITY=sealed", "SKILL_EXTENSIONS_DIR=x"] {
+        for variable in ["=x", "SKILLS_DIR=/evil", "SKILLS_INTEGRITY=sealed", "SKILL_EXTENSIONS_DIR=x"] {
             place.run(&["--json", "--env", variable], &["true"]).fails(125, "environment-name");
         }
+        place.run(&["--json", "--env", ""], &["true"]).fails(125, "usage");
         for name in ["", "1A", "A-B", "A=B", "A B"] {
             place.run(&["--json", "--skills-var", name], &["true"]).fails(125, "environment-name");
         }

@@ -9,30 +9,31 @@ use super::Place;
 
 /// Everything of the host that a launch could change.
 fn host(place: &Place) -> [String; 3] {
-    // Opening the index may make its companion files; what it holds is the store's own matter.
-    let store = tree(place.env.root())
-        .lines()
-        .filter(|line| !line.contains(" index.db"))
-        .collect::<Vec<_>>()
-        .join("\n");
-    [tree(place.env.work()), tree(place.env.home()), store]
+    // The index is no part of what a store holds, and opening it may make its companion files; the
+    // status lines are written by the test itself.
+    let without = |tree: String, what: &str| {
+        tree.lines().filter(|line| !line.contains(what)).collect::<Vec<_>>().join("\n")
+    };
+    let store = without(tree(place.env.root()), " index.db");
+    [without(tree(place.env.work()), " status"), tree(place.env.home()), store]
 }
 
-/// Asserts that a launch with these options is refused, and that nothing was started or made.
+/// Asserts that nothing is made or changed by refusals.
+#[track_caller]
+fn unchanged(place: &Place, refusals: impl FnOnce()) {
+    let before = host(place);
+    refusals();
+    assert_eq!(host(place), before);
+}
+
+/// Asserts that a launch with these options is refused, and that nothing was started.
 #[track_caller]
 fn refused(place: &Place, options: &[&str], code: &str) -> serde_json::Value {
-    // The file of the status lines is made before the comparison.
-    let _ = place.run_with_lines(&["--", "true"]);
-    let before = host(place);
-    let arguments =
-        [&["--json", &place.digest], options, &["--", "sh", "-c", "echo started; touch started"]].concat();
-    let (output, lines) = place.run_with_lines(&arguments);
+    let command = ["--", "sh", "-c", "echo started; touch started"];
+    let (output, lines) = place.run_with_lines(&[&["--json", &place.digest], options, &command].concat());
     let error = output.fails(125, code);
     assert_eq!(output.stdout, "", "{options:?}");
     assert_eq!(super::events(&lines), [code], "{options:?}");
-    file(place.work("status"), "");
-    let _ = place.run_with_lines(&["--", "true"]);
-    assert_eq!(host(place), before, "{options:?}");
     error
 }
 
@@ -46,12 +47,16 @@ fn the_store_is_never_visible() {
         symlink(place.env.root(), place.work("link")).unwrap();
         symlink(place.env.root().join("packages"), place.work("link-inside")).unwrap();
         let roundabout = format!("{}/../store", place.env.home().display());
-        for path in [&root, &above, &inside, &snapshot, "/", "link", "link-inside", "../store", &roundabout] {
-            for option in ["--bind", "--ro-bind", "--workspace", "--extensions"] {
-                refused(&place, &[option, path], "bind-store");
+        unchanged(&place, || {
+            for path in
+                [&root, &above, &inside, &snapshot, "/", "link", "link-inside", "../store", &roundabout]
+            {
+                for option in ["--bind", "--ro-bind", "--workspace", "--extensions"] {
+                    refused(&place, &[option, path], "bind-store");
+                }
+                refused(&place, &["--ro-bind", &format!("{path}:/mnt/x")], "bind-store");
             }
-            refused(&place, &["--ro-bind", &format!("{path}:/mnt/x")], "bind-store");
-        }
+        });
     }
 }
 
@@ -61,17 +66,19 @@ fn what_is_neither_file_nor_directory_is_not_bound() {
         assert!(Command::new("mkfifo").arg(place.work("fifo")).status().unwrap().success());
         let _listener = std::os::unix::net::UnixListener::bind(place.work("socket")).unwrap();
         symlink("socket", place.work("link")).unwrap();
-        for path in ["fifo", "socket", "link", "/dev/null"] {
-            for option in ["--bind", "--ro-bind", "--workspace", "--extensions"] {
-                refused(&place, &[option, path], "bind-special-file");
+        unchanged(&place, || {
+            for path in ["fifo", "socket", "link", "/dev/null"] {
+                for option in ["--bind", "--ro-bind", "--workspace", "--extensions"] {
+                    refused(&place, &[option, path], "bind-special-file");
+                }
             }
-        }
-        refused(&place, &["--bind", "none"], "bind-not-found");
-        symlink("none", place.work("dangling")).unwrap();
-        refused(&place, &["--ro-bind", "dangling"], "bind-not-found");
-        refused(&place, &["--extensions", "none"], "bind-not-found");
-        file(place.work("file"), "");
-        refused(&place, &["--workspace", "file"], "usage");
+            refused(&place, &["--bind", "none"], "bind-not-found");
+            symlink("none", place.work("dangling")).unwrap();
+            refused(&place, &["--ro-bind", "dangling"], "bind-not-found");
+            refused(&place, &["--extensions", "none"], "bind-not-found");
+            file(place.work("file"), "");
+            refused(&place, &["--workspace", "file"], "usage");
+        });
     }
 }
 
@@ -79,51 +86,53 @@ fn what_is_neither_file_nor_directory_is_not_bound() {
 fn a_target_must_be_a_plain_place_that_the_sandbox_does_not_need() {
     for place in Place::each() {
         directory(place.work("data"));
-        for (target, code) in [
-            ("", "mount-target-invalid"),
-            ("relative", "mount-target-invalid"),
-            ("./relative", "mount-target-invalid"),
-            ("..", "mount-target-invalid"),
-            ("/x/../y", "mount-target-invalid"),
-            ("/x/..", "mount-target-invalid"),
-            ("/x/./y", "mount-target-invalid"),
-            ("/", "mount-target-reserved"),
-            ("//", "mount-target-reserved"),
-            ("/skills", "mount-target-reserved"),
-            ("/skills/", "mount-target-reserved"),
-            ("//skills", "mount-target-reserved"),
-            ("/skills/demo", "mount-target-reserved"),
-            ("/skill-extensions/x", "mount-target-reserved"),
-            ("/proc", "mount-target-reserved"),
-            ("/proc/sys", "mount-target-reserved"),
-            ("/dev/shm", "mount-target-reserved"),
-            ("/sys/x", "mount-target-reserved"),
-            ("/tmp", "mount-target-reserved"),
-            ("/tmp/home", "mount-target-reserved"),
-            ("/etc", "mount-target-reserved"),
-            ("/etc/passwd", "mount-target-reserved"),
-            ("/usr", "mount-target-reserved"),
-            ("/usr/no-such-directory", "mount-target-missing"),
-            ("/usr/bin/env", "mount-target-type"),
-        ] {
-            for option in ["--bind", "--ro-bind"] {
-                refused(&place, &[option, &format!("data:{target}")], code);
+        unchanged(&place, || {
+            for (target, code) in [
+                ("", "mount-target-invalid"),
+                ("relative", "mount-target-invalid"),
+                ("./relative", "mount-target-invalid"),
+                ("..", "mount-target-invalid"),
+                ("/x/../y", "mount-target-invalid"),
+                ("/x/..", "mount-target-invalid"),
+                ("/x/./y", "mount-target-invalid"),
+                ("/", "mount-target-reserved"),
+                ("//", "mount-target-reserved"),
+                ("/skills", "mount-target-reserved"),
+                ("/skills/", "mount-target-reserved"),
+                ("//skills", "mount-target-reserved"),
+                ("/skills/demo", "mount-target-reserved"),
+                ("/skill-extensions/x", "mount-target-reserved"),
+                ("/proc", "mount-target-reserved"),
+                ("/proc/sys", "mount-target-reserved"),
+                ("/dev/shm", "mount-target-reserved"),
+                ("/sys/x", "mount-target-reserved"),
+                ("/tmp", "mount-target-reserved"),
+                ("/tmp/home", "mount-target-reserved"),
+                ("/etc", "mount-target-reserved"),
+                ("/etc/passwd", "mount-target-reserved"),
+                ("/usr", "mount-target-reserved"),
+                ("/usr/no-such-directory", "mount-target-missing"),
+                ("/usr/bin/env", "mount-target-type"),
+            ] {
+                for option in ["--bind", "--ro-bind"] {
+                    refused(&place, &[option, &format!("data:{target}")], code);
+                }
             }
-        }
-        refused(&place, &["--bind", "data:/x", "--ro-bind", "ws:/x/"], "mount-target-twice");
-        for (option, path, code) in [
-            ("--skills-dir", "relative", "mount-target-invalid"),
-            ("--skills-dir", "/", "mount-target-reserved"),
-            ("--skills-dir", "/usr/share/skills", "mount-target-reserved"),
-            ("--skills-dir", "/tmp/skills", "mount-target-reserved"),
-            ("--skills-dir", "/skill-extensions/skills", "mount-target-reserved"),
-            ("--extensions-dir", "/skills/extensions", "mount-target-reserved"),
-            ("--extensions-dir", "/a/../b", "mount-target-invalid"),
-            ("--extensions-dir", "/dev", "mount-target-reserved"),
-        ] {
-            refused(&place, &[option, path], code);
-        }
-        refused(&place, &["--skills-dir", "/x", "--bind", "data:/x/y"], "mount-target-reserved");
+            refused(&place, &["--bind", "data:/x", "--ro-bind", "ws:/x/"], "mount-target-twice");
+            for (option, path, code) in [
+                ("--skills-dir", "relative", "mount-target-invalid"),
+                ("--skills-dir", "/", "mount-target-reserved"),
+                ("--skills-dir", "/usr/share/skills", "mount-target-reserved"),
+                ("--skills-dir", "/tmp/skills", "mount-target-reserved"),
+                ("--skills-dir", "/skill-extensions/skills", "mount-target-reserved"),
+                ("--extensions-dir", "/skills/extensions", "mount-target-reserved"),
+                ("--extensions-dir", "/a/../b", "mount-target-invalid"),
+                ("--extensions-dir", "/dev", "mount-target-reserved"),
+            ] {
+                refused(&place, &[option, path], code);
+            }
+            refused(&place, &["--skills-dir", "/x", "--bind", "data:/x/y"], "mount-target-reserved");
+        });
     }
 }
 
@@ -140,26 +149,28 @@ fn no_mount_point_is_made_below_a_bind_or_through_a_link() {
         symlink("dir", place.work("ws/link")).unwrap();
         symlink("none", place.work("ws/dangling")).unwrap();
         let workspace = place.work("ws");
-        for (below, code) in [
-            ("none", "mount-target-missing"),
-            ("none/deeper", "mount-target-missing"),
-            ("dir/none", "mount-target-missing"),
-            ("out", "mount-target-type"),
-            ("out/x", "mount-target-type"),
-            ("link", "mount-target-type"),
-            ("link/x", "mount-target-type"),
-            ("dangling", "mount-target-type"),
-            ("file", "mount-target-type"),
-            ("file/x", "mount-target-type"),
-        ] {
-            let bind = format!("data:{}", workspace.join(below).display());
-            for option in ["--bind", "--ro-bind"] {
-                refused(&place, &["--workspace", "ws", option, &bind], code);
+        unchanged(&place, || {
+            for (below, code) in [
+                ("none", "mount-target-missing"),
+                ("none/deeper", "mount-target-missing"),
+                ("dir/none", "mount-target-missing"),
+                ("out", "mount-target-type"),
+                ("out/x", "mount-target-type"),
+                ("link", "mount-target-type"),
+                ("link/x", "mount-target-type"),
+                ("dangling", "mount-target-type"),
+                ("file", "mount-target-type"),
+                ("file/x", "mount-target-type"),
+            ] {
+                let bind = format!("data:{}", workspace.join(below).display());
+                for option in ["--bind", "--ro-bind"] {
+                    refused(&place, &["--workspace", "ws", option, &bind], code);
+                }
+                let bind = format!("data:/w/{below}");
+                refused(&place, &["--ro-bind", "ws:/w", "--bind", &bind], code);
             }
-            let bind = format!("data:/w/{below}");
-            refused(&place, &["--ro-bind", "ws:/w", "--bind", &bind], code);
-        }
-        refused(&place, &["--bind", "ws:/w", "--ro-bind", "ws/file:/w/dir"], "mount-target-type");
+            refused(&place, &["--bind", "ws:/w", "--ro-bind", "ws/file:/w/dir"], "mount-target-type");
+        });
         // Where it is there, it is used.
         let bind = format!("data:{}", workspace.join("dir").display());
         place.run(&["--workspace", "ws", "--ro-bind", &bind], &["ls", "dir"]).ok();
@@ -169,14 +180,16 @@ fn no_mount_point_is_made_below_a_bind_or_through_a_link() {
 #[test]
 fn weaker_than_asked_for_is_refused() {
     for place in Place::each() {
-        for (options, code) in [
-            (["--require", "sealed"], "integrity-unavailable"),
-            (["--sandbox", "landlock"], "sandbox-unavailable"),
-            (["--sandbox", "seatbelt"], "sandbox-unavailable"),
-        ] {
-            let error = refused(&place, &options, code);
-            assert!(error["hint"].is_string(), "{error}");
-        }
+        unchanged(&place, || {
+            for (options, code) in [
+                (["--require", "sealed"], "integrity-unavailable"),
+                (["--sandbox", "landlock"], "sandbox-unavailable"),
+                (["--sandbox", "seatbelt"], "sandbox-unavailable"),
+            ] {
+                let error = refused(&place, &options, code);
+                assert!(error["hint"].is_string(), "{error}");
+            }
+        });
         for options in [["--require", "checked"], ["--require", "read-only"], ["--sandbox", "bwrap"]] {
             place.run(&options, &["true"]).ok();
         }

@@ -19,7 +19,7 @@ fn two_hundred_writers_lose_nothing_and_do_nothing_twice() {
             package(env.work().join("src"), id);
         }
         let mut running: Vec<Child> = Vec::new();
-        for number in 0..200 / Runner::available().len() {
+        for number in 0..200 {
             let own = format!("own/s{:02}", number / 2 % 20);
             let arguments: &[&str] = match number % 4 {
                 0 | 2 => &["add", &own],

@@ -120,7 +120,7 @@ impl Run {
                     );
                 }
                 None if text.is_empty() => {
-                    return Err(Failure::new("environment-name", "`--env` names no variable"));
+                    return Err(Failure::usage("`--env` names no variable"));
                 }
                 None => {
                     // A name that is not set is not passed on, as with `env` and `podman`.
