@@ -209,7 +209,10 @@ type Expected<'a> = BTreeMap<&'a [u8], EntryKind>;
 
 impl<'a> Part<'a> {
     fn new(root: BorrowedFd<'a>, package: &'a PackageEntry, options: &'a CheckOptions<'a>) -> Self {
-        let buffer = vec![0; BUFFER_BYTES];
+        // Most packages are small, and a buffer of the full size costs more than reading them does.
+        let largest = package.listing().files().iter().map(|file| file.size).max().unwrap_or(0);
+        let bytes = usize::try_from(largest + 1).map_or(BUFFER_BYTES, |bytes| bytes.min(BUFFER_BYTES));
+        let buffer = vec![0; bytes];
         let (closed, faults) = (Vec::new(), Vec::new());
         Self { root, package, options, buffer, closed, faults, files: 0, bytes: 0 }
     }
