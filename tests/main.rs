@@ -5,6 +5,7 @@
     reason = "tests make and damage trees by path, and fail by unwrapping"
 )]
 
+mod architecture;
 mod command_line;
 mod corpora;
 mod launch;

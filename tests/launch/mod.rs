@@ -16,6 +16,8 @@ mod user;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 use skillfreeze_testing::{Output, Runner, TestEnv, directory, file, package, set_mode};
@@ -121,4 +123,16 @@ fn events(lines: &[Value]) -> Vec<String> {
         _ => text(&line["event"]),
     };
     lines.iter().map(event).collect()
+}
+
+/// Waits for what another process does; fails after half a minute, so that nothing hangs.
+#[track_caller]
+fn wait_until(holds: impl Fn() -> bool) {
+    for _ in 0..3000 {
+        if holds() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(holds(), "it does not come true");
 }

@@ -66,6 +66,8 @@ fn what_is_neither_file_nor_directory_is_not_bound() {
         assert!(Command::new("mkfifo").arg(place.work("fifo")).status().unwrap().success());
         let _listener = std::os::unix::net::UnixListener::bind(place.work("socket")).unwrap();
         symlink("socket", place.work("link")).unwrap();
+        symlink("none", place.work("dangling")).unwrap();
+        file(place.work("file"), "");
         unchanged(&place, || {
             for path in ["fifo", "socket", "link", "/dev/null"] {
                 for option in ["--bind", "--ro-bind", "--workspace", "--extensions"] {
@@ -73,10 +75,8 @@ fn what_is_neither_file_nor_directory_is_not_bound() {
                 }
             }
             refused(&place, &["--bind", "none"], "bind-not-found");
-            symlink("none", place.work("dangling")).unwrap();
             refused(&place, &["--ro-bind", "dangling"], "bind-not-found");
             refused(&place, &["--extensions", "none"], "bind-not-found");
-            file(place.work("file"), "");
             refused(&place, &["--workspace", "file"], "usage");
         });
     }

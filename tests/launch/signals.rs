@@ -4,12 +4,10 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Stdio};
-use std::thread;
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::Place;
+use super::{Place, wait_until};
 
 /// Two processes of one group that each say what they receive.
 const TRAP: &str = r#"
@@ -103,15 +101,4 @@ fn killing_the_program_ends_everything_inside() {
         assert!(record["exit"].is_null() && record["ended_at"].is_null(), "{record}");
         place.verify();
     }
-}
-
-#[track_caller]
-fn wait_until(holds: impl Fn() -> bool) {
-    for _ in 0..3000 {
-        if holds() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    panic!("it does not come true");
 }

@@ -12,7 +12,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::Value;
 use skillfreeze_testing::{Output, file, set_mode};
 
-use super::{Place, events};
+use super::{Place, events, wait_until};
 use crate::support::codes;
 
 const GOOD: &str = "---\nname: demo\ndescription: d\n---\nbody\n";
@@ -96,7 +96,7 @@ fn a_directory_exchanged_between_check_and_mount_is_not_what_the_command_reads()
         let mut command = place.command(&["--json", "--bwrap", wrapper.to_str().unwrap()], &command);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        wait_for(&meeting.join("ready"));
+        wait_until(|| meeting.join("ready").exists());
         exchange(&place.snapshot, &evil);
         file(meeting.join("go"), "");
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
@@ -115,16 +115,6 @@ fn a_directory_exchanged_between_check_and_mount_is_not_what_the_command_reads()
     }
 }
 
-fn wait_for(path: &Path) {
-    for _ in 0..6000 {
-        if path.exists() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    panic!("{} does not appear", path.display());
-}
-
 #[test]
 fn a_directory_that_was_replaced_is_not_launched() {
     for place in Place::each() {
@@ -137,7 +127,7 @@ fn a_directory_that_was_replaced_is_not_launched() {
             codes(&error["details"]["faults"]),
             [("wrong-hash".to_owned(), "demo/SKILL.md".to_owned())]
         );
-        assert_eq!(place.records(), [PathBuf::new(); 0]);
+        assert!(place.records().is_empty());
         fs::rename(&place.snapshot, place.snapshot.with_extension("gone")).unwrap();
         place.run(&["--json"], &READ).fails(125, "snapshot-unknown");
     }
