@@ -64,9 +64,16 @@ fn a_damaged_line_is_named_and_nothing_is_written() {
         ];
         // Where the flipped byte is a name or a time, only the next line's chain tells.
         let second = String::from_utf8(lines[1].to_vec()).unwrap();
-        for field in
-            ["{", "\"actor\":\"", "\"at\":\"", "\"digest\":\"sha256:", "\"id\":", "\"previous\":\"sha256:"]
-        {
+        for field in [
+            "{",
+            "\"actor\":\"",
+            "\"at\":\"",
+            "\"change\":\"",
+            "\"digest\":\"sha256:",
+            "\"id\":",
+            "\"previous\":\"sha256:",
+            "\"schema\":\"",
+        ] {
             let at = second.find(field).unwrap() + field.len();
             damages.push((format!("a byte after {field}"), flip(1, at), &[2, 3]));
         }

@@ -74,6 +74,9 @@ pub enum CorruptLine {
     /// Its `previous` is not the digest of the line before.
     #[error("does not name the digest of the line before")]
     Previous,
+    /// The line after it names another digest.
+    #[error("is not the line that the next one names")]
+    Changed,
     /// It says something that cannot follow from the lines before.
     #[error("contradicts the lines before it")]
     Contradiction,
@@ -224,11 +227,27 @@ fn parse_line(state: &State, bytes: &[u8]) -> Result<Line, JournalError> {
     }
 }
 
+/// Whether a line, which need not be understood, has the digest of the line before it.
+fn follows(line: &[u8], before: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Link {
+        previous: Digest,
+    }
+    serde_json::from_slice::<Link>(line).is_ok_and(|link| link.previous == Digest::of(before))
+}
+
 /// Takes in all whole lines of `bytes`, which follow `state`.
 pub(crate) fn replay(state: &mut State, bytes: &[u8]) -> Result<(), JournalError> {
-    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        let Some(line) = line.strip_suffix(b"\n") else { break };
-        let parsed = parse_line(state, line)?;
+    let mut lines =
+        bytes.split_inclusive(|byte| *byte == b'\n').map_while(|line| line.strip_suffix(b"\n")).peekable();
+    while let Some(line) = lines.next() {
+        let parsed = parse_line(state, line).map_err(|error| match lines.peek() {
+            // What looks newer may be damage: the line after it knows.
+            Some(next) if matches!(error, JournalError::Newer { .. }) && !follows(next, line) => {
+                JournalError::Corrupt { line: state.position.seq + 1, reason: CorruptLine::Changed }
+            }
+            _ => error,
+        })?;
         if !state.apply(&parsed, line) {
             let reason = CorruptLine::Contradiction;
             return Err(JournalError::Corrupt { line: parsed.seq, reason });
