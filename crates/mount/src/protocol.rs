@@ -30,8 +30,8 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// Far above what shells and tests use by hand.
-    const LOWEST: RawFd = 64;
+    /// Above what shells use by hand, and low enough for a tight limit of descriptors.
+    const LOWEST: RawFd = 10;
 
     /// Chooses numbers that clash with none of `keep`.
     pub(crate) fn above(keep: &[RawFd]) -> Self {
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn numbers_stay_clear_of_what_is_kept() {
-        assert_eq!(Numbers::above(&[]).helper_plan(), 64);
+        assert_eq!(Numbers::above(&[]).helper_plan(), 10);
         let numbers = Numbers::above(&[3, 200]);
         assert_eq!(numbers.helper_plan(), 201);
         let again = Numbers::from_argument(numbers.to_argument().as_ref()).unwrap();
