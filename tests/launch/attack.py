@@ -13,7 +13,7 @@ import sys
 PORT, ABSTRACT, STORE, *SOCKETS = sys.argv[1:]
 SKILL = "/skills/demo/SKILL.md"
 NEWNS, NEWUSER = 0x20000, 0x10000000
-RDONLY, REMOUNT, BIND, PTRACE_ATTACH = 1, 32, 4096, 16
+REMOUNT, BIND, PTRACE_SEIZE = 32, 4096, 0x4206
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -107,7 +107,7 @@ attempt("leave by the first process's root", os.listdir, "/proc/1/root")
 attempt("change the program on the host", os.chmod, "/proc/1/exe", 0o700)
 attempt("read the first process's environment", open, "/proc/1/environ")
 attempt("write the first process's memory", os.open, "/proc/1/mem", os.O_RDWR)
-attempt("trace the first process", call, "ptrace", PTRACE_ATTACH, 1, None, None)
+attempt("trace the first process", call, "ptrace", PTRACE_SEIZE, 1, None, None)
 others = [name for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, os.getpid())]
 print(f"processes of others: {len(others)}")
 
