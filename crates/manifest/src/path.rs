@@ -110,7 +110,7 @@ impl PackagePath {
     /// The directories above the path, from the top down, without the package's own: for `a/b/c`
     /// these are `a` and `a/b`.
     pub fn directories(&self) -> impl Iterator<Item = &str> {
-        self.0.match_indices('/').map(|(at, _)| &self.0[..at])
+        directories(&self.0)
     }
 
     fn check(path: &str) -> Result<(), PathError> {
@@ -126,6 +126,11 @@ impl PackagePath {
         }
         Ok(())
     }
+}
+
+/// The directories above a path, from the top down.
+pub(crate) fn directories(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(at, _)| &path[..at])
 }
 
 fn check_component(path: &str, component: &str) -> Result<(), PathError> {
