@@ -9,8 +9,8 @@ use crate::path::{PackagePath, PathError, PathSet};
 pub const SKILL_FILE: &str = "SKILL.md";
 /// The first line of a listing; its version changes whenever the lines after it do.
 const HEADER: &str = "skillfreeze package v1";
-/// RFC 8785 writes numbers as IEEE 754 doubles, which hold integers up to this.
-const MAX_SIZE: u64 = (1 << 53) - 1;
+/// RFC 8785 writes numbers as IEEE 754 doubles, which hold integers up to this; no sum is larger.
+pub(crate) const MAX_SIZE: u64 = (1 << 53) - 1;
 
 /// One file of a package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +49,9 @@ pub enum ListingError {
         /// Its size.
         size: u64,
     },
+    /// The files together have more bytes than 53 bits can count.
+    #[error("the files together have more than 2^53 - 1 bytes")]
+    TotalSize,
     /// The first line is not the header of a listing that this version knows.
     #[error("the listing does not begin with the line `{HEADER}`")]
     Header,
@@ -78,16 +81,23 @@ impl Listing {
     /// Sorts the files of a package and checks that they can be one.
     ///
     /// # Errors
-    /// [`ListingError`] when `SKILL.md` is absent, two paths clash or a size is out of range.
+    /// [`ListingError`] when `SKILL.md` is absent, two paths clash, or a size or the sum
+    /// of all is out of range.
     pub fn new(mut files: Vec<FileEntry>) -> Result<Self, ListingError> {
         files.sort_by(|a, b| a.path.cmp(&b.path));
         let mut paths = PathSet::default();
         let mut has_skill_file = false;
+        let mut bytes = 0;
         for file in &files {
             paths.insert(&file.path)?;
             has_skill_file |= file.path.as_str() == SKILL_FILE;
             if file.size > MAX_SIZE {
                 return Err(ListingError::Size { path: file.path.clone(), size: file.size });
+            }
+            // Neither is above 2⁵³, so that the sum does not overflow.
+            bytes += file.size;
+            if bytes > MAX_SIZE {
+                return Err(ListingError::TotalSize);
             }
         }
         if !has_skill_file {
@@ -102,7 +112,7 @@ impl Listing {
         &self.0
     }
 
-    /// The bytes of all files together.
+    /// The bytes of all files together, below 2⁵³.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.0.iter().map(|file| file.size).sum()
@@ -240,6 +250,11 @@ mod tests {
         let mut huge = file("SKILL.md", "", false);
         huge.size = 1 << 53;
         assert!(matches!(Listing::new(vec![huge]), Err(ListingError::Size { .. })));
+        let large = |path: &str, size| FileEntry { size, ..file(path, "", false) };
+        let exact = Listing::new(vec![large("SKILL.md", 1), large("a", MAX_SIZE - 1)]).unwrap();
+        assert_eq!(exact.bytes(), MAX_SIZE);
+        let files = vec![large("SKILL.md", 2), large("a", MAX_SIZE - 1)];
+        assert_eq!(Listing::new(files), Err(ListingError::TotalSize));
 
         let text = sample().to_text();
         let lines: Vec<&str> = text.split_inclusive('\n').collect();

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::canonical::to_canonical_bytes;
 use crate::digest::Digest;
 use crate::id::SkillId;
-use crate::listing::Listing;
+use crate::listing::{Listing, MAX_SIZE};
 use crate::version::Version;
 
 /// The manifest's name in a snapshot directory.
@@ -50,6 +50,9 @@ pub enum ManifestError {
         /// The id.
         id: SkillId,
     },
+    /// The packages together have more bytes than 53 bits can count.
+    #[error("the packages together have more than 2^53 - 1 bytes")]
+    TotalSize,
     /// The manifest is longer than [`MAX_MANIFEST_BYTES`].
     #[error("the manifest is longer than {MAX_MANIFEST_BYTES} bytes")]
     TooLong,
@@ -146,12 +149,14 @@ impl Manifest {
     /// Describes a snapshot of packages; none is a valid snapshot.
     ///
     /// # Errors
-    /// [`ManifestError::DuplicateId`] when two packages have one id.
+    /// [`ManifestError::DuplicateId`] when two packages have one id, [`ManifestError::TotalSize`]
+    /// when they have too many bytes together.
     pub fn new(mut packages: Vec<PackageEntry>) -> Result<Self, ManifestError> {
         packages.sort_by(|a, b| a.id.cmp(&b.id));
         if let Some(pair) = packages.windows(2).find(|pair| pair[0].id == pair[1].id) {
             return Err(ManifestError::DuplicateId { id: pair[0].id.clone() });
         }
+        check_size(&packages)?;
         Ok(Self { packages, schema: Schema::V1 })
     }
 
@@ -167,7 +172,7 @@ impl Manifest {
         self.packages.iter().map(|package| package.files.files().len()).sum()
     }
 
-    /// The bytes of all files in all packages.
+    /// The bytes of all files in all packages, below 2⁵³.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.packages.iter().map(|package| package.files.bytes()).sum()
@@ -206,6 +211,7 @@ impl Manifest {
         for package in &raw.packages {
             check_package(package)?;
         }
+        check_size(&raw.packages)?;
         let manifest = Self { packages: raw.packages, schema: raw.schema };
         // The decoder takes any order, spacing and escape, and the last of two equal keys; only the
         // canonical bytes are a manifest.
@@ -237,6 +243,19 @@ fn check_package(package: &PackageEntry) -> Result<(), ManifestError> {
             stated: package.revision.clone(),
             actual: actual.revision(),
         });
+    }
+    Ok(())
+}
+
+/// Refuses more bytes than can be written as one number.
+fn check_size(packages: &[PackageEntry]) -> Result<(), ManifestError> {
+    let mut bytes = 0;
+    for package in packages {
+        // Neither is above 2⁵³, so that the sum does not overflow.
+        bytes += package.files.bytes();
+        if bytes > MAX_SIZE {
+            return Err(ManifestError::TotalSize);
+        }
     }
     Ok(())
 }
@@ -340,6 +359,22 @@ mod tests {
             assert_ne!(changed, text, "{case}");
             assert_eq!(code(&changed), expected, "{case}");
         }
+    }
+
+    #[test]
+    fn refuses_more_bytes_than_a_number_holds() {
+        let package = |id: &str, size| {
+            let path = "SKILL.md".parse().unwrap();
+            let file = FileEntry { path, executable: false, size, digest: Digest::of(b"") };
+            PackageEntry::new(id.parse().unwrap(), None, Listing::new(vec![file]).unwrap())
+        };
+        let most = Manifest::new(vec![package("a", 1), package("b", MAX_SIZE - 1)]).unwrap();
+        assert_eq!(most.bytes(), MAX_SIZE);
+        assert_eq!(Manifest::parse(&most.to_bytes()).unwrap(), most);
+        let packages = vec![package("a", MAX_SIZE), package("b", 1)];
+        assert!(matches!(Manifest::new(packages.clone()), Err(ManifestError::TotalSize)));
+        let bytes = to_canonical_bytes(&Manifest { packages, schema: Schema::V1 });
+        assert!(matches!(Manifest::parse(&bytes), Err(ManifestError::TotalSize)));
     }
 
     #[test]
