@@ -5,16 +5,16 @@ use std::thread;
 
 /// More threads than processors: with a cold page cache they wait for the disk side by side.
 const MAX_THREADS: usize = 8;
-/// Below this many items a thread costs more than it brings.
-const ITEMS_PER_THREAD: usize = 16;
+/// An item is a whole package; fewer of them are done before the threads have started.
+const MIN_ITEMS: usize = 4;
 
-/// Does `work` for every index below `count`, on as many threads as it is worth, and returns the
-/// results in the order of the indices, whatever thread did which.
+/// Does `work` for every index below `count`, on several threads where there are more than a few,
+/// and returns the results in the order of the indices, whatever thread did which.
 pub fn for_each<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    let threads = MAX_THREADS.min(count / ITEMS_PER_THREAD);
-    if threads < 2 {
+    if count < MIN_ITEMS {
         return (0..count).map(work).collect();
     }
+    let threads = MAX_THREADS.min(count);
     let next = AtomicUsize::new(0);
     let mut done: Vec<(usize, T)> = thread::scope(|scope| {
         let worker = || {
@@ -43,11 +43,19 @@ mod tests {
 
     #[test]
     fn keeps_the_order() {
-        for count in [0, 1, 31, 32, 5000] {
+        for count in [0, 1, 3, 4, 31, 5000] {
             assert_eq!(
                 for_each(count, |index| index * 2),
                 (0..count).map(|index| index * 2).collect::<Vec<_>>()
             );
         }
+    }
+
+    #[test]
+    fn shares_a_few_items_out() {
+        let own = thread::current().id();
+        let is_own = |count| for_each(count, |_| thread::current().id() == own);
+        assert_eq!(is_own(3), [true; 3]);
+        assert_eq!(is_own(4), [false; 4]);
     }
 }
