@@ -24,6 +24,7 @@
 
 mod canonical;
 mod check;
+mod check_package;
 mod contents;
 mod diagnostic;
 mod digest;
