@@ -20,7 +20,7 @@
 //! # #[expect(clippy::disallowed_methods, reason = "an example opens what it is about")]
 //! let dir = Dir::open_ambient_dir("/srv/snapshot", ambient_authority())?;
 //! let digest = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".parse()?;
-//! let options = CheckOptions { portable: false, progress: &Silent };
+//! let options = CheckOptions::new(&Silent);
 //! let verified = Verified::check(dir, "/srv/snapshot".into(), digest, &options)?;
 //! println!("{} packages", verified.manifest().packages().len());
 //! # Ok::<(), Box<dyn std::error::Error>>(())

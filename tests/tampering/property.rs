@@ -63,7 +63,7 @@ proptest! {
         let added = store.add(&[candidate], &options).unwrap().remove(0).unwrap();
         let packages = [Frozen { id: added.revision.id, digest: added.revision.digest, version: None }];
         let snapshot = freeze(&store, &packages, Existing::Check, &Silent).unwrap();
-        let check = CheckOptions { portable: false, progress: &Silent };
+        let check = CheckOptions::new(&Silent);
         let clean = check_snapshot(&snapshot.dir, Some(snapshot.digest), &check);
         prop_assert!(clean.is_clean(), "{:?}", clean.faults);
         prop_assert_eq!(clean.files, files.len() as u64 + 1);

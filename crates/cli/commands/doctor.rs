@@ -114,7 +114,7 @@ fn launch(host: &Host) -> Result<Integrity, Failure> {
     let manifest = Manifest::new(Vec::new()).map_err(|error| Failure::of("manifest-invalid", &error))?;
     let made = empty_snapshot(&path, &manifest);
     let dir = made.map_err(|error| Failure::io(format_args!("cannot write to `{path}`"), &error))?;
-    let options = CheckOptions { portable: false, progress: &Silent };
+    let options = CheckOptions::new(&Silent);
     let verified = Verified::check(
         dir.try_clone().map_err(|error| Failure::io("cannot open", &error))?,
         &path,

@@ -107,7 +107,8 @@ impl Show {
 
     fn show_snapshot(&self, context: &Context) -> Result<u8, Failure> {
         let Named { dir, path, digest, .. } = context.snapshot(&self.target, None)?;
-        let options = CheckOptions { portable: true, progress: &context.progress() };
+        let progress = context.progress();
+        let options = CheckOptions::new(&progress).portable(true);
         let Check { manifest, digest: found, faults, .. } = check_snapshot(&dir, digest, &options);
         let (Some(manifest), Some(snapshot)) = (manifest, found) else {
             let mut failure =

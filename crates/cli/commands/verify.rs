@@ -64,7 +64,7 @@ impl Verify {
     pub(crate) fn run(&self, context: &Context) -> Result<u8, Failure> {
         let named = self.named(context)?;
         let progress = context.progress();
-        let options = CheckOptions { portable: self.portable, progress: &progress };
+        let options = CheckOptions::new(&progress).portable(self.portable);
         let check = check_snapshot(&named.dir, named.digest, &options);
         drop(progress);
         let warnings = warnings(&named)?;

@@ -22,10 +22,13 @@ pub(crate) const DIRECTORY_MODE: u32 = 0o555;
 
 /// How to check.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct CheckOptions<'a> {
     /// Ignore modes beyond the execute bit, for a tree that went through something that keeps no
     /// more, such as git.
     pub portable: bool,
+    /// The numeric ids of those who may own what is checked; none where anybody may.
+    pub owners: Option<&'a [u32]>,
     /// Is told of every package that is done.
     pub progress: &'a dyn Progress,
 }
@@ -34,13 +37,22 @@ impl<'a> CheckOptions<'a> {
     /// A check of all modes and of no owner.
     #[must_use]
     pub fn new(progress: &'a dyn Progress) -> Self {
-        Self { portable: false, progress }
+        Self { portable: false, owners: None, progress }
     }
 
     /// Sets whether modes beyond the execute bit are ignored.
     #[must_use]
     pub fn portable(mut self, portable: bool) -> Self {
         self.portable = portable;
+        self
+    }
+
+    /// Sets the numeric ids of those who may own the manifest, the files and the directories.
+    ///
+    /// An owner can change what was checked at any time, whatever its mode.
+    #[must_use]
+    pub fn owners(mut self, owners: &'a [u32]) -> Self {
+        self.owners = Some(owners);
         self
     }
 
@@ -56,12 +68,22 @@ impl<'a> CheckOptions<'a> {
             let fault = Fault::new(FaultCode::WrongMode, path).expected(format_args!("{mode:04o}"));
             faults.push(fault.actual(format_args!("{:04o}", actual.mode)));
         }
+        if let Some(owners) = self.owners
+            && !owners.contains(&actual.owner)
+        {
+            let expected = owners.iter().map(u32::to_string).collect::<Vec<_>>().join(" or ");
+            let fault = Fault::new(FaultCode::WrongOwner, path);
+            faults.push(fault.expected(expected).actual(actual.owner));
+        }
     }
 }
 
 impl fmt::Debug for CheckOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CheckOptions").field("portable", &self.portable).finish_non_exhaustive()
+        f.debug_struct("CheckOptions")
+            .field("portable", &self.portable)
+            .field("owners", &self.owners)
+            .finish_non_exhaustive()
     }
 }
 

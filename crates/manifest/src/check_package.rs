@@ -218,6 +218,40 @@ mod tests {
         assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
     }
 
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "makes the directory that is checked")]
+    fn whoever_owns_anything_of_a_snapshot_is_one_of_those_who_may() {
+        use std::os::unix::fs::MetadataExt as _;
+
+        let path = |path: &str| path.parse().unwrap();
+        let digest = Digest::of(b"");
+        let file = |name| FileEntry { path: path(name), executable: false, size: 0, digest };
+        let listing = Listing::new(vec![file("SKILL.md"), file("a/b")]).unwrap();
+        let manifest =
+            Manifest::new(vec![PackageEntry::new("demo".parse().unwrap(), None, listing)]).unwrap();
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(temp.path().join("demo/a")).unwrap();
+        for (name, content) in
+            [(MANIFEST_FILE, manifest.to_bytes()), ("demo/SKILL.md", vec![]), ("demo/a/b", vec![])]
+        {
+            std::fs::write(temp.path().join(name), content).unwrap();
+        }
+        let owner = std::fs::metadata(temp.path()).unwrap().uid();
+        let check = |owners: &[u32]| {
+            let options = CheckOptions::new(&Silent).portable(true).owners(owners);
+            check_snapshot(File::open(temp.path()).unwrap(), Some(manifest.digest()), &options).faults
+        };
+        assert_eq!(check(&[owner + 1, owner]), []);
+        let faults = check(&[owner + 1, owner + 2]);
+        let paths: Vec<&str> = faults.iter().map(|fault| fault.path.as_str()).collect();
+        assert_eq!(paths, [".", MANIFEST_FILE, "demo", "demo/SKILL.md", "demo/a", "demo/a/b"]);
+        for fault in faults {
+            assert_eq!(fault.code, FaultCode::WrongOwner);
+            assert_eq!(fault.expected, Some(format!("{} or {}", owner + 1, owner + 2)));
+            assert_eq!(fault.actual, Some(owner.to_string()));
+        }
+    }
+
     /// What was there when its directory was looked at may be gone when it is to be hashed; if that
     /// were no fault, nobody would have hashed it.
     #[test]

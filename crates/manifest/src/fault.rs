@@ -22,6 +22,8 @@ pub enum FaultCode {
     WrongHash,
     /// Its permission bits are others.
     WrongMode,
+    /// It belongs to somebody who must not be able to change it.
+    WrongOwner,
     /// The system would not let it be read.
     Unreadable,
     /// The manifest is not the one that the caller named.
@@ -39,6 +41,7 @@ impl fmt::Display for FaultCode {
             Self::WrongSize => "wrong-size",
             Self::WrongHash => "wrong-hash",
             Self::WrongMode => "wrong-mode",
+            Self::WrongOwner => "wrong-owner",
             Self::Unreadable => "unreadable",
             Self::ManifestDigest => "manifest-digest",
             Self::ManifestInvalid => "manifest-invalid",
@@ -54,7 +57,7 @@ pub struct Fault {
     pub path: String,
     /// What is wrong.
     pub code: FaultCode,
-    /// What the manifest says.
+    /// What it should be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
     /// What is there.

@@ -80,6 +80,8 @@
 //!
 //! # Faults of a check
 //!
-//! `missing`, `unexpected`, `wrong-type`, `wrong-size`, `wrong-hash`, `wrong-mode`, `unreadable`,
-//! `manifest-digest`, `manifest-invalid`, each with its path and, where there are such, what was
-//! expected and what is there. A *portable* check ignores modes beyond the execute bit.
+//! `missing`, `unexpected`, `wrong-type`, `wrong-size`, `wrong-hash`, `wrong-mode`, `wrong-owner`,
+//! `unreadable`, `manifest-digest`, `manifest-invalid`, each with its path and, where there are
+//! such, what was expected and what is there. A *portable* check ignores modes beyond the execute
+//! bit. Owners, numeric ids, are looked at only where a caller says whose they may be, as a launch
+//! does.

@@ -299,7 +299,7 @@ impl Launch {
         let exit = ended.exit;
         record.exit = Some(exit);
         status.send(&Event::Exited(exit));
-        let after = self.verified.check_again(&CheckOptions { portable: false, progress });
+        let after = self.verified.check_again(&CheckOptions::new(progress));
         record.checks.after = Some(CheckRecord::from(&after));
         status.send(&Event::ReVerified(CheckRecord::from(&after)));
         if !after.faults.is_empty() {

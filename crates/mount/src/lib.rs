@@ -21,7 +21,7 @@
 //! # fn open() -> cap_std::fs::Dir { unimplemented!() }
 //! init();
 //! let digest = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".parse()?;
-//! let options = CheckOptions { portable: false, progress: &Silent };
+//! let options = CheckOptions::new(&Silent);
 //! let verified = Verified::check(open(), "/srv/snapshot".into(), digest, &options)?;
 //! println!("{} files match", verified.counts().files);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -139,7 +139,7 @@ pub fn freeze(
     let mut set_aside = Vec::new();
     for _ in 0..ATTEMPTS {
         if let Some(dir) = store.open_snapshot(&digest)? {
-            let options = CheckOptions { portable: false, progress };
+            let options = CheckOptions::new(progress);
             if existing == Existing::LeaveToCaller || check_snapshot(&dir, Some(digest), &options).is_clean()
             {
                 return Ok(Snapshot { digest, manifest, dir, reused: true, set_aside });

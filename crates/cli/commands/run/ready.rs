@@ -21,7 +21,7 @@ pub(super) struct Ready {
 impl Run {
     /// Names the snapshot, or freezes the selection; checks every byte either way.
     pub(super) fn ready(&self, context: &Context, progress: &dyn Progress) -> Result<Ready, Failure> {
-        let options = CheckOptions { portable: false, progress };
+        let options = CheckOptions::new(progress);
         if let Some(text) = &self.snapshot {
             let named = context.snapshot(text, self.digest)?;
             let anchor = named.digest.ok_or_else(|| {
