@@ -1,12 +1,16 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use camino::Utf8PathBuf;
 use clap::error::ErrorKind;
-use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use clap::{
+    ArgMatches, Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum,
+};
 
 use crate::commands::{add, completions, doctor, list, prepare, run, show, verify};
+use crate::environment::{self, Unusable};
 use crate::exit;
 
 /// Freeze agent skills, check them, and run commands that read them.
@@ -72,31 +76,14 @@ const GROUPS: [(&str, &[&str]); 2] = [
     ("Store", &["add", "completions"]),
 ];
 
-/// Options that the environment cannot set: they loosen something, for one call only.
-const NOT_FROM_ENVIRONMENT: [&str; 6] = ["force", "bwrap", "keep-fd", "help", "version", "json-schema"];
-
 /// The command line's definition.
 pub(crate) fn command() -> Command {
-    let mut command = with_environment(Arguments::command());
+    let mut command = Arguments::command();
     command.build();
     let groups = groups(&command);
     command.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{{options}}\n{{after-help}}"
     ))
-}
-
-fn with_environment(command: Command) -> Command {
-    let command = command.mut_args(|argument| {
-        let long = argument.get_long().map(str::to_owned);
-        match long {
-            Some(long) if !NOT_FROM_ENVIRONMENT.contains(&long.as_str()) => {
-                let name = format!("SKILLFREEZE_{}", long.to_uppercase().replace('-', "_"));
-                argument.env(name).hide_env(true)
-            }
-            _ => argument,
-        }
-    });
-    command.mut_subcommands(with_environment)
 }
 
 fn groups(command: &Command) -> String {
@@ -112,16 +99,30 @@ fn groups(command: &Command) -> String {
     text
 }
 
-/// Reads the command line; prints help, the version and usage errors itself.
+/// Reads the command line, and after it the environment; prints help, the version and usage errors
+/// itself.
 pub(crate) fn parse() -> Result<Arguments, ExitCode> {
-    let parsed = command().try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches));
+    let typed: Vec<OsString> = std::env::args_os().collect();
+    let parsed = environment::extend(&command(), typed, std::env::vars_os()).and_then(|arguments| {
+        let matches = command().try_get_matches_from(arguments);
+        let arguments = matches.and_then(|matches| Arguments::from_arg_matches(&matches));
+        arguments.map_err(Unusable::Arguments)
+    });
     parsed.map_err(|error| {
-        let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-        if is_answer {
+        if let Unusable::Arguments(error) = &error
+            && matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
+        {
             // Nothing can be said to somebody who does not listen.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
-        exit::usage(&error)
+        let lenient = lenient(&command(), std::env::args_os());
+        exit::usage(&error, &lenient)
     })
+}
+
+/// What can be made out of a command line that is not right, to answer it in the form it asks for.
+pub(crate) fn lenient(command: &Command, arguments: impl IntoIterator<Item = OsString>) -> ArgMatches {
+    let lenient = command.clone().ignore_errors(true).disable_help_flag(true).disable_version_flag(true);
+    lenient.try_get_matches_from(arguments).unwrap_or_default()
 }

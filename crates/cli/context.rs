@@ -57,7 +57,11 @@ impl Context {
     /// Opens the store for writing, making it if there is none.
     pub(crate) fn store(&self) -> Result<Store, Failure> {
         let root = self.root()?;
-        let failed = |error: io::Error| Failure::io(format_args!("cannot make the store `{root}`"), &error);
+        let failed = |error: io::Error| {
+            let code = if error.kind() == io::ErrorKind::PermissionDenied { "permission" } else { "io" };
+            Failure::new(code, format!("cannot make the store `{root}`: {error}"))
+                .hint("name another place with `--root`")
+        };
         DirBuilder::new().recursive(true).mode(0o700).create(&root).map_err(failed)?;
         let dir = open_dir(&root)?;
         let opened = Store::open(dir, Author { actor: users::actor(), clock: now });

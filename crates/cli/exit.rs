@@ -3,12 +3,17 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use clap::ArgMatches;
 use serde_json::{Value, json};
 use skillfreeze::catalog::ScanError;
 use skillfreeze::manifest::{Diagnostic, Severity};
-use skillfreeze::mount::{BindError, BubblewrapError, LaunchError, PlanError, VerifyError};
+use skillfreeze::mount::{
+    BindError, BubblewrapError, Event, LaunchError, PlanError, StatusWriter, VerifyError,
+};
 use skillfreeze::preparer::{FreezeError, ReferenceError, ResolveError};
 use skillfreeze::store::{AddError, PackageError, StoreError};
+
+use crate::environment::Unusable;
 
 /// The schema of an error as JSON.
 pub(crate) const ERROR_SCHEMA: &str = "skillfreeze.error.v1";
@@ -86,7 +91,7 @@ fn status_of(code: &str) -> u8 {
 fn hint_of(code: &str) -> Option<&'static str> {
     Some(match code {
         "bytecode" => "delete it, or leave it out with `--drop-bytecode`",
-        "no-space" => "free some space and try again; nothing was changed",
+        "no-space" => "free some space and try again",
         "read-only" => "name another store with `--root`",
         "store-owner" => "name a store of your own with `--root`",
         "store-writable-by-others" => {
@@ -98,11 +103,15 @@ fn hint_of(code: &str) -> Option<&'static str> {
         }
         "source-changed" => "wait until nothing writes to the package, then try again",
         "journal-newer" => "use the version of skillfreeze that wrote it, or a later one",
-        "integrity-unavailable" => "ask for less with `--require`, or see `skillfreeze doctor`",
-        "sandbox-unavailable" => "see `skillfreeze doctor` for what can be had here",
+        "integrity-unavailable" => {
+            "ask for less with `--require`; `skillfreeze doctor` shows the best that can be had here"
+        }
+        "sandbox-unavailable" => "use `--sandbox bwrap`, the only one so far",
         "bwrap-missing" => {
             "install bubblewrap (Debian, Fedora, Arch: package `bubblewrap`), or name it with `--bwrap`"
         }
+        "bwrap-unusable" => "name another one with `--bwrap`, or install the system's",
+        "store-shown" => "move the store out of the system's directories, or name another with `--root`",
         "bwrap-untrusted" => "use one that root installed, or name this one with `--bwrap`",
         "bwrap-too-old" => "install bubblewrap 0.8.0-2+deb12u1, 0.10 or later",
         "bind-store" => "bind something else; the store is never visible in a sandbox",
@@ -301,8 +310,8 @@ impl From<LaunchError> for Failure {
         failure.status = u8::try_from(error.status()).unwrap_or(LAUNCH);
         match &error {
             LaunchError::Refused { refusal, .. } => failure.hint(refusal.fix),
-            LaunchError::Changed { faults, exit } => {
-                failure.details(json!({ "faults": faults, "exit": exit }))
+            LaunchError::Changed { faults, appeared, exit } => {
+                failure.details(json!({ "faults": faults, "appeared": appeared, "exit": exit }))
             }
             LaunchError::SourceAppeared { paths, exit } => {
                 failure.details(json!({ "paths": paths, "exit": exit }))
@@ -312,18 +321,34 @@ impl From<LaunchError> for Failure {
     }
 }
 
-/// Prints a usage error: as JSON when the command line asks for JSON anywhere.
-pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    let arguments: Vec<_> = std::env::args_os().take_while(|argument| argument != "--").collect();
-    let is_launch = arguments.iter().skip(1).any(|argument| argument == "run");
-    if arguments.iter().any(|argument| argument == "--json") {
-        let text = error.to_string();
-        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        let failure = Failure::usage(message).hint("see `skillfreeze help`");
-        crate::output::print_error_json(&failure);
-    } else {
+/// Answers a command line that cannot be used: as JSON where it asks for that, on `--status-fd` too
+/// where a launch was meant.
+pub(crate) fn usage(error: &Unusable, lenient: &ArgMatches) -> ExitCode {
+    let below = lenient.subcommand();
+    let asks_for_json = |matches: &ArgMatches| matches!(matches.try_get_one::<bool>("json"), Ok(Some(true)));
+    let is_json = asks_for_json(lenient) || below.is_some_and(|(_, matches)| asks_for_json(matches));
+    let failure = match error {
+        Unusable::Arguments(error) => {
+            let text = error.to_string();
+            let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            Failure::usage(message).hint("see `skillfreeze help`")
+        }
+        Unusable::Variable { name, value } => {
+            let failure = Failure::usage(format!("the environment variable {name} has the value `{value}`"));
+            failure.hint("write 1 or 0, true or false, yes or no")
+        }
+    };
+    match error {
+        _ if is_json => crate::output::print_error_json(&failure),
         // Nothing can be said to somebody who does not listen.
-        let _ = error.print();
+        Unusable::Arguments(error) => drop(error.print()),
+        Unusable::Variable { .. } => crate::output::print_error(&failure),
     }
-    ExitCode::from(if is_launch { LAUNCH } else { USAGE })
+    let Some(("run", matches)) = below else { return ExitCode::from(USAGE) };
+    if let Ok(Some(number)) = matches.try_get_one::<i32>("status_fd")
+        && let Ok(mut status) = StatusWriter::to_descriptor(*number)
+    {
+        status.send(&Event::Error { code: failure.code, message: failure.message });
+    }
+    ExitCode::from(LAUNCH)
 }

@@ -5,6 +5,7 @@
 mod args;
 mod commands;
 mod context;
+mod environment;
 mod exit;
 mod output;
 mod progress;

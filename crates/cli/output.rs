@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal as _, Write};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
+use serde_json::Value;
 use skillfreeze::manifest::{Diagnostic, Severity};
 
 use crate::args::{Color, Global};
@@ -86,15 +87,7 @@ impl Output {
         }
         self.talk(AnsiColor::Red, "error", &failure.message);
         for fault in failure.details["faults"].as_array().into_iter().flatten() {
-            let text = |key: &str| fault[key].as_str().unwrap_or_default();
-            let detail =
-                match (fault["message"].as_str(), fault["expected"].as_str(), fault["actual"].as_str()) {
-                    (Some(message), ..) => format!(": {message}"),
-                    (None, Some(expected), Some(actual)) => format!(": expected {expected}, found {actual}"),
-                    (None, None, Some(actual)) => format!(": {actual}"),
-                    _ => String::new(),
-                };
-            self.talk(AnsiColor::Red, "  fault", &format!("{} {}{detail}", text("code"), text("path")));
+            self.talk(AnsiColor::Red, "  fault", &fault_text(fault));
         }
         if let Some(hint) = &failure.hint {
             self.talk(AnsiColor::Cyan, "hint", hint);
@@ -127,6 +120,35 @@ pub(crate) fn printable(text: &str) -> String {
 
 fn is_bidi(character: char) -> bool {
     matches!(character, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A fault of a check, or a finding about a package, in a line.
+fn fault_text(fault: &Value) -> String {
+    let place = [&fault["path"], &fault["line"], &fault["column"]];
+    let place = place.into_iter().filter(|part| !part.is_null()).map(|part| match part.as_str() {
+        Some(text) => text.to_owned(),
+        None => part.to_string(),
+    });
+    let place = place.collect::<Vec<_>>().join(":");
+    let detail = match (&fault["message"], &fault["expected"], &fault["actual"]) {
+        (Value::String(message), ..) => message.clone(),
+        (_, Value::String(expected), Value::String(actual)) => format!("expected {expected}, found {actual}"),
+        (_, _, Value::String(actual)) => actual.clone(),
+        _ => String::new(),
+    };
+    let code = fault["code"].as_str().unwrap_or_default();
+    let parts = [code.to_owned(), place, detail];
+    let text = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+    match fault["hint"].as_str() {
+        Some(hint) => format!("{text} ({hint})"),
+        None => text,
+    }
+}
+
+/// Prints a failure as text on standard error, before it is known how the caller wants it.
+pub(crate) fn print_error(failure: &Failure) {
+    // Nothing can be said to somebody who does not listen.
+    let _ = writeln!(io::stderr().lock(), "error: {}", printable(&failure.message));
 }
 
 /// Prints a failure as one line of JSON on standard error.

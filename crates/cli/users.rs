@@ -28,17 +28,36 @@ pub(crate) fn actor() -> String {
     }
 }
 
-/// The numeric user and group that `NAME`, `UID` or `UID:GID` means.
+/// The numeric user and group that `USER` or `USER:GROUP` means, each a name or a number.
 pub(crate) fn parse(text: &str) -> Result<(u32, u32), String> {
-    if let Some((user, group)) = text.split_once(':') {
-        let number = |text: &str| text.parse().map_err(|_| format!("`{text}` is no numeric id"));
-        return Ok((number(user)?, number(group)?));
-    }
+    let (user, group) = match text.split_once(':') {
+        Some((user, group)) => (user, Some(group)),
+        None => (text, None),
+    };
     let known = users();
-    if let Ok(id) = text.parse::<u32>() {
-        return Ok((id, known.iter().find(|user| user.user == id).map_or(id, |user| user.group)));
+    let (user, own_group) = match user.parse::<u32>() {
+        Ok(id) => (id, known.iter().find(|known| known.user == id).map_or(id, |known| known.group)),
+        Err(_) => {
+            let found = known.iter().find(|known| known.name == user).map(|known| (known.user, known.group));
+            found.ok_or_else(|| format!("there is no user `{user}` in /etc/passwd"))?
+        }
+    };
+    match group {
+        None => Ok((user, own_group)),
+        Some(group) => Ok((user, parse_group(group)?)),
     }
-    let user = known.iter().find(|user| user.name == text);
-    user.map(|user| (user.user, user.group))
-        .ok_or_else(|| format!("there is no user `{text}` in /etc/passwd"))
+}
+
+fn parse_group(text: &str) -> Result<u32, String> {
+    if let Ok(id) = text.parse() {
+        return Ok(id);
+    }
+    let groups = fs::read_to_string("/etc/group").unwrap_or_default();
+    let id = groups.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        fields.next()?;
+        (name == text).then(|| fields.next()?.parse().ok()).flatten()
+    });
+    id.ok_or_else(|| format!("there is no group `{text}` in /etc/group"))
 }

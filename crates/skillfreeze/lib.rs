@@ -12,7 +12,7 @@
 //! ```no_run
 //! use cap_std::ambient_authority;
 //! use cap_std::fs::Dir;
-//! use skillfreeze::manifest::{CheckOptions, Silent};
+//! use skillfreeze::manifest::Silent;
 //! use skillfreeze::mount::Verified;
 //!
 //! // A program that launches anything begins with this.
@@ -20,8 +20,7 @@
 //! # #[expect(clippy::disallowed_methods, reason = "an example opens what it is about")]
 //! let dir = Dir::open_ambient_dir("/srv/snapshot", ambient_authority())?;
 //! let digest = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".parse()?;
-//! let options = CheckOptions::new(&Silent);
-//! let verified = Verified::check(dir, "/srv/snapshot".into(), digest, &options)?;
+//! let verified = Verified::check(dir, "/srv/snapshot".into(), digest, &Silent)?;
 //! println!("{} packages", verified.manifest().packages().len());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

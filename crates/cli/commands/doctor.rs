@@ -6,12 +6,12 @@ use camino::Utf8PathBuf;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, PermissionsExt as _};
 use clap::Args;
+use rustix::fs::{Access, access};
 use serde::Serialize;
 use skillfreeze::Manifest;
-use skillfreeze::manifest::{CheckOptions, MANIFEST_FILE, Silent};
+use skillfreeze::manifest::{MANIFEST_FILE, Silent};
 use skillfreeze::mount::{
-    BubblewrapChoice, Host, Integrity, Launch, LaunchRequest, Names, Network, RunContext, Sandbox, Session,
-    StatusWriter, Verified,
+    BubblewrapChoice, Host, Integrity, Launch, LaunchRequest, RunContext, Session, Verified,
 };
 
 use super::run::search_path;
@@ -96,11 +96,20 @@ impl Doctor {
 }
 
 fn store(context: &Context) -> Finding {
-    let found = context.root().and_then(|root| Ok((context.store_to_read()?, root)));
-    match found {
-        Ok((Some(_), root)) => Finding::good("store", root),
-        Ok((None, root)) => Finding::good("store", format!("{root} (there is none yet)")),
-        Err(failure) => Finding::bad("store", failure),
+    let found = context.root().and_then(|root| Ok((context.store_to_read()?.is_some(), root)));
+    let (is_there, root) = match found {
+        Ok(found) => found,
+        Err(failure) => return Finding::bad("store", failure),
+    };
+    // What is not there yet is made in the nearest directory above that is.
+    let place = root.ancestors().find(|place| place.exists()).unwrap_or(&root);
+    match (access(place.as_std_path(), Access::WRITE_OK | Access::EXEC_OK), is_there) {
+        (Ok(()), true) => Finding::good("store", root),
+        (Ok(()), false) => Finding::good("store", format!("{root} (there is none yet)")),
+        (Err(error), _) => {
+            let failure = Failure::io(format_args!("`{place}` cannot be written"), &error.into());
+            Finding::bad("store", failure.hint("name another place with `--root`"))
+        }
     }
 }
 
@@ -114,28 +123,11 @@ fn launch(host: &Host) -> Result<Integrity, Failure> {
     let manifest = Manifest::new(Vec::new()).map_err(|error| Failure::of("manifest-invalid", &error))?;
     let made = empty_snapshot(&path, &manifest);
     let dir = made.map_err(|error| Failure::io(format_args!("cannot write to `{path}`"), &error))?;
-    let options = CheckOptions::new(&Silent);
-    let verified = Verified::check(
-        dir.try_clone().map_err(|error| Failure::io("cannot open", &error))?,
-        &path,
-        manifest.digest(),
-        &options,
-    )?;
-    let request = LaunchRequest {
-        command: vec!["true".into()],
-        require: None,
-        sandbox: Sandbox::Auto,
-        workspace: None,
-        binds: Vec::new(),
-        network: Network::None,
-        environment: [("PATH".into(), "/usr/bin:/bin".into())].into(),
-        extensions: None,
-        user: None,
-        names: Names::default(),
-        keep: Vec::new(),
-        store: None,
-        guards: Vec::new(),
-    };
+    let handle =
+        dir.try_clone().map_err(|error| Failure::io(format_args!("cannot open `{path}`"), &error))?;
+    let verified = Verified::check(handle, &path, manifest.digest(), &Silent)?;
+    let mut request = LaunchRequest::new(vec!["true".into()]);
+    request.environment = [("PATH".into(), "/usr/bin:/bin".into())].into();
     let launch = Launch::new(verified, request, host)?;
     let integrity = launch.plan().integrity;
     let context = RunContext {
@@ -144,14 +136,7 @@ fn launch(host: &Host) -> Result<Integrity, Failure> {
         requested: Vec::new(),
         packages: Vec::new(),
     };
-    let session = Session {
-        context,
-        records: Vec::new(),
-        status: StatusWriter::default(),
-        lease: None,
-        clock: now,
-        progress: &Silent,
-    };
+    let session = Session::new(context, now, &Silent);
     let ended = launch.run(session);
     // A directory without write permission cannot be emptied by its owner.
     let _ = dir.set_permissions(".", cap_std::fs::Permissions::from_mode(0o700));

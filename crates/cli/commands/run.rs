@@ -15,7 +15,7 @@ use skillfreeze::mount::{
     BubblewrapChoice, Event, Host, Integrity, Launch, PlanWarning, RunContext, Sandbox, Session, StatusWriter,
 };
 
-use self::keeping::{lease, run_id};
+use self::keeping::run_id;
 use self::ready::Ready;
 use super::selecting::{SelectionArgs, SourceArgs};
 use crate::context::{Context, canonical, now};
@@ -73,7 +73,8 @@ pub(crate) struct Run {
     /// Keep what the command writes to $SKILL_EXTENSIONS_DIR in this directory
     #[arg(long, value_name = "DIR")]
     extensions: Option<Utf8PathBuf>,
-    /// Whom the command runs as, when root starts it [default: the workspace's owner, else 65534]
+    /// Whom the command runs as, by name or number, when root starts it [default: the workspace's
+    /// owner, else 65534]
     #[arg(long, value_name = "USER[:GROUP]")]
     user: Option<String>,
     /// The name of the variable for the skills
@@ -135,8 +136,7 @@ impl Run {
         let host = host.map_err(Failure::of_launch)?;
         let ready = self.ready(context, &progress).map_err(Failure::of_launch)?;
         let request = self.request(context).map_err(Failure::of_launch)?;
-        let Ready { verified, requested, packages, store } = ready;
-        let snapshot = verified.digest();
+        let Ready { verified, requested, packages, store, lease } = ready;
         let launch =
             Launch::new(verified, request, &host).map_err(|error| Failure::from(error).of_launch())?;
         for warning in &launch.plan().warnings {
@@ -148,15 +148,11 @@ impl Run {
         }
         let id = run_id().map_err(Failure::of_launch)?;
         let records = self.records(store.as_ref(), &id).map_err(Failure::of_launch)?;
-        let lease = lease(store.as_ref(), &snapshot).map_err(Failure::of_launch)?;
-        let session = Session {
-            context: RunContext { id, actor: users::actor(), requested, packages },
-            records,
-            status: std::mem::take(status),
-            lease,
-            clock: now,
-            progress: &progress,
-        };
+        let run = RunContext { id, actor: users::actor(), requested, packages };
+        let mut session = Session::new(run, now, &progress);
+        session.records = records;
+        session.status = std::mem::take(status);
+        session.lease = lease;
         let ended = launch.run(session)?;
         if ended.noexec {
             context.output().warning("the snapshot is on a file system without execution: bundled programs could not be started directly");
@@ -217,11 +213,14 @@ pub(crate) fn search_path() -> Vec<Utf8PathBuf> {
 fn describe_warning(warning: &PlanWarning) -> String {
     match warning {
         PlanWarning::WorkspaceNotWritable { path, user } => {
-            format!("`{path}` is root's, and the command runs as user {user}, who cannot write it")
+            format!(
+                "`{path}` is root's, and the command runs as user {user}, who cannot write it: give it to an \
+                 ordinary user (`chown`), or name who owns what it is to write (`--user`)"
+            )
         }
         PlanWarning::LiveSourcesVisible { paths } => {
             let paths: Vec<String> = paths.iter().map(|path| format!("`{path}`")).collect();
-            format!("the command can read skills that are not frozen: {}", paths.join(", "))
+            format!("the command can read what is not frozen: {}", paths.join(", "))
         }
     }
 }

@@ -77,7 +77,13 @@ impl Show {
         };
         let store = context.store_to_read()?.ok_or_else(unknown)?;
         let mut revisions = store.revisions_of(&reference.id)?;
-        revisions.retain(|revision| fits(revision, &reference.pick));
+        revisions.retain(|revision| {
+            fits(revision, &reference.pick)
+                && reference
+                    .source
+                    .as_ref()
+                    .is_none_or(|source| revision.origin.source.as_ref() == Some(source))
+        });
         if revisions.is_empty() {
             return Err(unknown());
         }
@@ -197,6 +203,11 @@ fn run_text(record: &RunRecord) -> String {
         ("ended", record.ended_at.clone().unwrap_or_else(|| "-".to_owned())),
         ("snapshot", record.snapshot.to_string()),
         ("integrity", record.launch.integrity.to_string()),
+        ("sandbox", format!("{} ({})", record.launch.backend.path, record.launch.backend.version)),
+        ("user", format!("{}:{}", record.launch.user.0, record.launch.user.1)),
+        ("network", json!(record.launch.network).as_str().unwrap_or_default().to_owned()),
+        ("started in", record.launch.working_directory.to_string()),
+        ("command", format!("{} (the digest of its words)", record.launch.argv_digest)),
         (
             "packages",
             record.packages.iter().map(|package| package.id.to_string()).collect::<Vec<_>>().join(" "),

@@ -5,7 +5,8 @@ use std::os::fd::RawFd;
 
 use camino::Utf8Path;
 
-use crate::plan::{LaunchPlan, Mount, Network};
+use crate::plan::{LaunchPlan, Mount};
+use crate::request::Network;
 
 /// Where the snapshot and the binds come from when bubblewrap starts.
 #[derive(Debug, Clone)]

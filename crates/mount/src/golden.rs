@@ -11,7 +11,8 @@ use crate::bubblewrap::{SnapshotSource, Sources, arguments};
 use crate::guard::{Guard, Guarded};
 use crate::host::{Bubblewrap, Host, SystemEntry};
 use crate::integrity::Sandbox;
-use crate::plan::{LaunchPlan, LaunchRequest, Names, Network, Snapshot};
+use crate::plan::{LaunchPlan, Snapshot};
+use crate::request::{LaunchRequest, Names, Network};
 
 const OWNER: (u32, u32) = (1000, 1001);
 
@@ -24,6 +25,7 @@ fn host(user: (u32, u32)) -> Host {
             SystemEntry::Link("/lib64".into(), "usr/lib64".into()),
         ],
         etc: vec!["/etc/ld.so.cache".into(), "/etc/ssl/certs".into()],
+        resolver: Some("/etc/resolv.conf".into()),
         bubblewrap: Bubblewrap {
             path: "/usr/bin/bwrap".into(),
             version: "bubblewrap 0.8.0".to_owned(),

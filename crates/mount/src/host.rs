@@ -25,6 +25,8 @@ pub struct Host {
     pub system: Vec<SystemEntry>,
     /// The named files of `/etc` that are there.
     pub etc: Vec<Utf8PathBuf>,
+    /// The resolver's configuration, which the host's network needs, if there is one.
+    pub resolver: Option<Utf8PathBuf>,
     /// bubblewrap.
     pub bubblewrap: Bubblewrap,
     /// The kernel's release.
@@ -69,10 +71,12 @@ pub struct Bubblewrap {
 #[non_exhaustive]
 pub enum BubblewrapError {
     /// There is none in any trusted directory.
-    #[error("no `bwrap` in {}", if .searched.is_empty() { "an empty search path".to_owned() } else { .searched.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ") })]
+    #[error("no `bwrap` in {}{}", listed(.searched), not_searched(.skipped))]
     Missing {
         /// Where it was looked for.
         searched: Vec<Utf8PathBuf>,
+        /// Where it was not looked for: relative, or below the working directory or the workspace.
+        skipped: Vec<Utf8PathBuf>,
     },
     /// One was found, but others could have put it there.
     #[error("`{path}` is not used: it is not root's, or others may write it")]
@@ -100,6 +104,20 @@ pub enum BubblewrapError {
     },
 }
 
+fn listed(paths: &[Utf8PathBuf]) -> String {
+    if paths.is_empty() {
+        return "an empty search path".to_owned();
+    }
+    paths.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn not_searched(paths: &[Utf8PathBuf]) -> String {
+    if paths.is_empty() {
+        return String::new();
+    }
+    format!("; what the command works on is not searched: {}", listed(paths))
+}
+
 impl BubblewrapError {
     /// The stable code.
     #[must_use]
@@ -118,7 +136,7 @@ const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", 
 
 /// Files and directories of `/etc` that programs need to find libraries, names, certificates and
 /// the time. Nothing secret is among them: no shadow, no keys, no passwords of services.
-const ETC: [&str; 22] = [
+const ETC: [&str; 23] = [
     "alternatives",
     "ca-certificates",
     "ca-certificates.conf",
@@ -136,15 +154,20 @@ const ETC: [&str; 22] = [
     "nsswitch.conf",
     "os-release",
     "passwd",
-    "pki",
+    "pki/ca-trust",
+    "pki/tls/certs",
     "protocols",
     "services",
     "ssl/certs",
     "timezone",
 ];
 
+/// Where a project keeps the skills and the configuration of its next run.
+const PROJECT_SOURCES: [&str; 4] =
+    [".agents/skills", ".claude/skills", "skillfreeze.toml", "skillfreeze.lock"];
+
 /// Needed only with the host's network.
-pub(crate) const RESOLVER: &str = "/etc/resolv.conf";
+const RESOLVER: &str = "/etc/resolv.conf";
 
 /// Options without which no launch can keep its promises.
 const NEEDED: [&str; 6] =
@@ -161,8 +184,9 @@ impl Host {
         let exists =
             |path: &Utf8PathBuf| fs::metadata(path).is_ok_and(|found| found.is_file() || found.is_dir());
         let etc = ETC.iter().map(|name| Utf8Path::new("/etc").join(name)).filter(exists).collect();
+        let resolver = Some(Utf8PathBuf::from(RESOLVER)).filter(exists);
         let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
-        Ok(Self { user, system, etc, bubblewrap: bubblewrap.find()?, kernel })
+        Ok(Self { user, system, etc, resolver, bubblewrap: bubblewrap.find()?, kernel })
     }
 }
 
@@ -203,37 +227,44 @@ impl BubblewrapChoice<'_> {
                 Err(source) => Err(BubblewrapError::Unusable { path: path.to_path_buf(), source }),
             },
             Self::Search { directories, outside } => {
-                let is_candidate = |directory: &&Utf8PathBuf| {
+                let is_outside = |directory: &Utf8PathBuf| {
                     directory.is_absolute() && !outside.iter().any(|outside| directory.starts_with(outside))
                 };
-                let searched: Vec<Utf8PathBuf> = directories.iter().filter(is_candidate).cloned().collect();
+                let (searched, skipped): (Vec<_>, Vec<_>) = directories.iter().cloned().partition(is_outside);
                 let mut untrusted = None;
-                for path in
-                    searched.iter().map(|directory| directory.join("bwrap")).filter(|path| path.is_file())
-                {
+                for found in searched.iter().map(|directory| directory.join("bwrap")) {
+                    let Some(path) = canonical_file(&found) else { continue };
                     if is_roots_alone(&path) {
                         return probe(path);
                     }
-                    untrusted.get_or_insert(path);
+                    untrusted.get_or_insert(found);
                 }
                 Err(match untrusted {
                     Some(path) => BubblewrapError::Untrusted { path },
-                    None => BubblewrapError::Missing { searched },
+                    None => BubblewrapError::Missing { searched, skipped },
                 })
             }
         }
     }
 }
 
-/// Whether a program and the directory that it is found in are root's and nobody else's to write.
+/// The canonical path of a regular file, if there is one.
+fn canonical_file(path: &Utf8Path) -> Option<Utf8PathBuf> {
+    let canonical = Utf8PathBuf::from_path_buf(fs::canonicalize(path).ok()?).ok()?;
+    fs::symlink_metadata(&canonical).is_ok_and(|found| found.is_file()).then_some(canonical)
+}
+
+/// Whether a program and every directory on the way to it are root's and nobody else's to write.
+///
+/// `path` is canonical, so that no link is on the way.
 fn is_roots_alone(path: &Utf8Path) -> bool {
-    let trusted = |path: &Utf8Path| {
-        fs::metadata(path).is_ok_and(|found| {
-            let writable_by_others = found.mode() & 0o022 != 0 && found.mode() & 0o1000 == 0;
-            found.uid() == 0 && !writable_by_others
+    path.ancestors().all(|path| {
+        fs::symlink_metadata(path).is_ok_and(|found| {
+            // In a directory with the sticky bit, others cannot replace what is root's.
+            let is_sticky = found.is_dir() && found.mode() & 0o1000 != 0;
+            found.uid() == 0 && (found.mode() & 0o022 == 0 || is_sticky)
         })
-    };
-    trusted(path) && path.parent().is_some_and(trusted)
+    })
 }
 
 fn probe(path: Utf8PathBuf) -> Result<Bubblewrap, BubblewrapError> {
@@ -247,7 +278,8 @@ fn probe(path: Utf8PathBuf) -> Result<Bubblewrap, BubblewrapError> {
     };
     let digest = hash(&path).map_err(unusable)?;
     let help = ask("--help").map_err(unusable)?;
-    let version = ask("--version").map_err(unusable)?.trim().to_owned();
+    let version = ask("--version").map_err(unusable)?;
+    let version = version.lines().next().unwrap_or_default().trim().to_owned();
     let offers = |option: &str| help.split_whitespace().any(|word| word == option);
     if let Some(option) = NEEDED.into_iter().find(|option| !offers(option)) {
         return Err(BubblewrapError::TooOld { path, version, option });
@@ -318,6 +350,17 @@ impl Guard {
         Self { path: path.to_owned(), found }
     }
 
+    /// Looks at the places where a project keeps skills and configuration, in a directory and in the
+    /// project that it belongs to: the nearest above with a `.git` file or directory.
+    #[must_use]
+    pub fn of_project(directory: &Utf8Path) -> Vec<Self> {
+        let project = directory.ancestors().find(|above| fs::symlink_metadata(above.join(".git")).is_ok());
+        let mut places = vec![directory];
+        places.extend(project.filter(|project| *project != directory));
+        let paths = places.into_iter().flat_map(|place| PROJECT_SOURCES.map(|source| place.join(source)));
+        paths.map(|path| Self::resolve(&path)).collect()
+    }
+
     /// Whether the path leads to something else than before: it appeared, or was exchanged.
     #[must_use]
     pub fn has_changed(&self) -> bool {
@@ -359,12 +402,16 @@ mod tests {
             let directories = [Utf8PathBuf::from("relative"), directory.clone()];
             BubblewrapChoice::Search { directories: &directories, outside }.find().unwrap_err().to_string()
         };
-        assert_eq!(search(&[]), format!("no `bwrap` in `{directory}`"));
+        let expected =
+            format!("no `bwrap` in `{directory}`; what the command works on is not searched: `relative`");
+        assert_eq!(search(&[]), expected);
         let program = directory.join("bwrap");
         fs::write(&program, "#!/bin/sh\necho --help\n").unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o777)).unwrap();
         assert_eq!(search(&[]), format!("`{program}` is not used: it is not root's, or others may write it"));
-        assert_eq!(search(std::slice::from_ref(&directory)), "no `bwrap` in an empty search path");
+        let skipped = format!("what the command works on is not searched: `relative`, `{directory}`");
+        let expected = format!("no `bwrap` in an empty search path; {skipped}");
+        assert_eq!(search(std::slice::from_ref(&directory)), expected);
         let error = BubblewrapChoice::At(&program).find().unwrap_err();
         assert_eq!(error.code(), "bwrap-too-old");
         // Not the one of the search path.

@@ -1,34 +1,32 @@
 //! A launch: starts the helper, follows the reports, checks again after the end, keeps the record.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
-use std::thread;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use command_fds::{CommandFdExt as _, FdMapping};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::pipe::{PipeFlags, pipe_with};
-use serde::{Deserialize, Serialize};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::iterator::{Handle, Signals};
-use skillfreeze_manifest::{CheckOptions, EntryKind, Fault, Progress, Stamp};
+use skillfreeze_manifest::{EntryKind, Progress, Stamp};
 
 use crate::bind::{Bind, overlaps};
-use crate::bubblewrap::{Refusal, SnapshotSource, Sources, arguments, explain};
+use crate::bubblewrap::{SnapshotSource, Sources, arguments, explain};
+use crate::exit::Exit;
 use crate::guard::Guard;
 use crate::host::{Host, kind_at};
 use crate::integrity::Integrity;
-use crate::plan::{LaunchPlan, LaunchRequest, PlanError};
+use crate::launch_error::LaunchError;
+use crate::plan::{LaunchPlan, PlanError};
 use crate::protocol::{HELPER, HelperPlan, Identity, InnerPlan, Numbers, Report, memory_file};
 use crate::record::{CheckRecord, ErrorRecord, InsideRecord, Outcome, RecordFile, RunContext, RunRecord};
+use crate::request::LaunchRequest;
+use crate::signals::SignalRelay;
 use crate::status::{Event, StatusWriter};
 use crate::verify::Verified;
 
-/// Signals that reach the command instead of this process while it runs.
-const RELAYED: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 /// Directories over which the helper of root mounts the snapshot, in its own mount namespace; the
 /// first that no bind comes from.
 const STAGES: [&str; 5] = ["/mnt", "/media", "/srv", "/opt", "/home"];
@@ -46,6 +44,7 @@ pub struct Launch {
 }
 
 /// What a caller brings to a launch beside the plan.
+#[non_exhaustive]
 pub struct Session<'a> {
     /// What the record says that the launch does not know.
     pub context: RunContext,
@@ -61,24 +60,11 @@ pub struct Session<'a> {
     pub progress: &'a dyn Progress,
 }
 
-/// How a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Exit {
-    /// By itself, with this status.
-    Status(i32),
-    /// By this signal.
-    Signal(i32),
-}
-
-impl Exit {
-    /// The status as shells give it: 128 and the signal's number for a signal.
+impl<'a> Session<'a> {
+    /// A session that keeps no record, tells nothing and holds no lease.
     #[must_use]
-    pub fn code(self) -> i32 {
-        match self {
-            Self::Status(status) => status,
-            Self::Signal(signal) => 128 + signal,
-        }
+    pub fn new(context: RunContext, clock: fn() -> String, progress: &'a dyn Progress) -> Self {
+        Self { context, records: Vec::new(), status: StatusWriter::default(), lease: None, clock, progress }
     }
 }
 
@@ -92,118 +78,13 @@ pub struct Ended {
     pub noexec: bool,
 }
 
-/// Why a launch failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LaunchError {
-    /// The record cannot be written.
-    #[error("cannot write the run record")]
-    Record(#[source] io::Error),
-    /// The processes cannot be started.
-    #[error("cannot start the sandbox: {doing}")]
-    Start {
-        /// What was being done.
-        doing: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The helper, or the first process inside, could not do its part.
-    #[error("cannot start the sandbox: {doing}: {message}")]
-    Helper {
-        /// What it was doing.
-        doing: String,
-        /// What the system said.
-        message: String,
-    },
-    /// bubblewrap refused, for a known reason.
-    #[error("{}: `{message}`", .refusal.sentence)]
-    Refused {
-        /// The reason.
-        refusal: Refusal,
-        /// What bubblewrap said.
-        message: String,
-    },
-    /// bubblewrap ended without starting the sandbox.
-    #[error("bubblewrap failed: `{message}`")]
-    Bubblewrap {
-        /// What it said.
-        message: String,
-    },
-    /// What stands inside the sandbox is not what was planned; the command was not started.
-    #[error("the sandbox is not as planned ({check}): {detail}")]
-    SelfCheck {
-        /// The stable code of the check.
-        check: String,
-        /// What was found.
-        detail: String,
-    },
-    /// The command could not be started.
-    #[error("cannot run `{program}`")]
-    NotStarted {
-        /// The program.
-        program: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The sandbox ended without a word, so it was killed.
-    #[error("the sandbox was killed before the command ended")]
-    Lost,
-    /// The snapshot did not match after the end: what the command read may have been changed.
-    #[error("the snapshot changed while the command ran: {} fault{}, the first is {}", .faults.len(), if .faults.len() == 1 { "" } else { "s" }, .faults[0])]
-    Changed {
-        /// All that does not match.
-        faults: Vec<Fault>,
-        /// How the command ended.
-        exit: Exit,
-    },
-    /// Something from which a later run would take skills appeared or was exchanged.
-    #[error("`{}` appeared or was exchanged while the command ran", .paths[0])]
-    SourceAppeared {
-        /// Where; at least one.
-        paths: Vec<Utf8PathBuf>,
-        /// How the command ended.
-        exit: Exit,
-    },
-}
-
-impl LaunchError {
-    /// The stable code.
-    #[must_use]
-    pub fn code(&self) -> &str {
-        match self {
-            Self::Record(_) => "record-not-written",
-            Self::Start { .. } | Self::Helper { .. } => "sandbox-start",
-            Self::Refused { refusal, .. } => refusal.code,
-            Self::Bubblewrap { .. } => "bwrap-failed",
-            Self::SelfCheck { check, .. } => check,
-            Self::NotStarted { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                "command-not-found"
-            }
-            Self::NotStarted { .. } => "command-not-executable",
-            Self::Lost => "sandbox-lost",
-            Self::Changed { .. } => "integrity-after-run",
-            Self::SourceAppeared { .. } => "source-appeared",
-        }
-    }
-
-    /// The exit status of the program, as `env` and `timeout` have it: 127 when there is no such
-    /// command, 126 when it could not be run, 125 for every failure of the launch itself.
-    #[must_use]
-    pub fn status(&self) -> i32 {
-        match self {
-            Self::NotStarted { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
-            Self::NotStarted { .. } => 126,
-            _ => 125,
-        }
-    }
-}
-
 impl Launch {
     /// Plans a launch of a checked snapshot.
     ///
     /// # Errors
     /// [`PlanError`].
     pub fn new(verified: Verified, request: LaunchRequest, host: &Host) -> Result<Self, PlanError> {
+        let request = request.guarded();
         let plan = LaunchPlan::new(&verified, &request, host)?;
         let LaunchRequest { require: required, mut guards, .. } = request;
         // What the command cannot reach, it cannot have changed.
@@ -230,13 +111,17 @@ impl Launch {
     pub fn run(self, session: Session<'_>) -> Result<Ended, LaunchError> {
         let Session { context, records, mut status, lease, clock, progress } = session;
         let Self { plan, verified, .. } = &self;
-        status.send(&Event::Planned { snapshot: plan.snapshot, integrity: plan.integrity, how: plan.how });
+        let (run, snapshot) = (context.id.clone(), plan.snapshot);
+        status.send(&Event::Planned { run, snapshot, integrity: plan.integrity, how: plan.how });
         let mut record =
             RunRecord::started(context, verified, plan, self.required, self.kernel.clone(), clock());
         status.send(&Event::Verified(record.checks.before.clone()));
+        let mut has_started = false;
         let result = write_all(&records, &record)
-            .and_then(|()| self.execute(&mut record, &mut status))
-            .and_then(|ended| self.conclude(ended, &mut record, &mut status, progress));
+            .and_then(|()| self.execute(&mut record, &mut status, &mut has_started));
+        // However the command ended: one that was killed has had its time to change something.
+        let result =
+            if has_started { self.conclude(result, &mut record, &mut status, progress) } else { result };
         record.ended_at = Some(clock());
         record.outcome = if result.is_ok() { Outcome::Exited } else { Outcome::Failed };
         record.error = result.as_ref().err().map(describe);
@@ -252,7 +137,12 @@ impl Launch {
     }
 
     /// Starts the sandbox and follows it to its end.
-    fn execute(&self, record: &mut RunRecord, status: &mut StatusWriter) -> Result<Ended, LaunchError> {
+    fn execute(
+        &self,
+        record: &mut RunRecord,
+        status: &mut StatusWriter,
+        has_started: &mut bool,
+    ) -> Result<Ended, LaunchError> {
         let mut running = self.start()?;
         let relay = SignalRelay::new(&running.control)
             .map_err(|source| LaunchError::Start { doing: "relaying signals", source })?;
@@ -264,7 +154,10 @@ impl Launch {
                     noexec = *found;
                     record.checks.inside = Some(InsideRecord { skills: *skills, probes: *probes, noexec });
                 }
-                Report::Started => status.send(&Event::Started),
+                Report::Started => {
+                    *has_started = true;
+                    status.send(&Event::Started);
+                }
                 _ => {}
             }
             last = Some(report);
@@ -291,23 +184,28 @@ impl Launch {
     /// Checks again after the end: every byte, and the places that skills come from.
     fn conclude(
         &self,
-        ended: Ended,
+        result: Result<Ended, LaunchError>,
         record: &mut RunRecord,
         status: &mut StatusWriter,
         progress: &dyn Progress,
     ) -> Result<Ended, LaunchError> {
-        let exit = ended.exit;
-        record.exit = Some(exit);
-        status.send(&Event::Exited(exit));
-        let after = self.verified.check_again(&CheckOptions::new(progress));
+        let exit = result.as_ref().ok().map(|ended| ended.exit);
+        record.exit = exit;
+        if let Some(exit) = exit {
+            status.send(&Event::Exited(exit));
+        }
+        let after = self.verified.check_again(progress);
         record.checks.after = Some(CheckRecord::from(&after));
         status.send(&Event::ReVerified(CheckRecord::from(&after)));
+        let appeared = self.guards.iter().filter(|guard| guard.has_changed()).map(|guard| guard.path.clone());
+        let appeared: Vec<Utf8PathBuf> = appeared.collect();
         if !after.faults.is_empty() {
-            return Err(LaunchError::Changed { faults: after.faults, exit });
+            return Err(LaunchError::Changed { faults: after.faults, appeared, exit });
         }
-        let changed = self.guards.iter().filter(|guard| guard.has_changed());
-        let paths: Vec<Utf8PathBuf> = changed.map(|guard| guard.path.clone()).collect();
-        if paths.is_empty() { Ok(ended) } else { Err(LaunchError::SourceAppeared { paths, exit }) }
+        if !appeared.is_empty() {
+            return Err(LaunchError::SourceAppeared { paths: appeared, exit });
+        }
+        result
     }
 
     /// Starts the helper with all that it and those after it need.
@@ -438,10 +336,7 @@ fn open_own_program() -> io::Result<OwnedFd> {
 fn open_bind(bind: &Bind) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let path = bind.source.as_std_path();
-    let opened = match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-        Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => openat(CWD, path, flags, Mode::empty())?,
-        opened => opened?,
-    };
+    let opened = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
     let expected = if bind.is_directory { EntryKind::Directory } else { EntryKind::File };
     if Stamp::of(&opened)?.kind == expected {
         Ok(opened)
@@ -483,31 +378,5 @@ impl Running {
             Some(refusal) if read.is_ok() => LaunchError::Refused { refusal, message },
             _ => LaunchError::Bubblewrap { message },
         }
-    }
-}
-
-/// Sends signals that this process receives down the pipe to the command.
-struct SignalRelay(Handle);
-
-impl SignalRelay {
-    fn new(control: &File) -> io::Result<Self> {
-        let mut control = control.try_clone()?;
-        let mut signals = Signals::new(RELAYED)?;
-        let handle = signals.handle();
-        thread::spawn(move || {
-            for signal in signals.forever() {
-                let Ok(number) = u8::try_from(signal) else { continue };
-                if control.write_all(&[number]).is_err() {
-                    return;
-                }
-            }
-        });
-        Ok(Self(handle))
-    }
-}
-
-impl Drop for SignalRelay {
-    fn drop(&mut self) {
-        self.0.close();
     }
 }

@@ -15,14 +15,13 @@
 //! The latter two are the calling program itself, started again, so its `main` begins with [`init`].
 //!
 //! ```no_run
-//! use skillfreeze_manifest::{CheckOptions, Silent};
+//! use skillfreeze_manifest::Silent;
 //! use skillfreeze_mount::{Verified, init};
 //!
 //! # fn open() -> cap_std::fs::Dir { unimplemented!() }
 //! init();
 //! let digest = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".parse()?;
-//! let options = CheckOptions::new(&Silent);
-//! let verified = Verified::check(open(), "/srv/snapshot".into(), digest, &options)?;
+//! let verified = Verified::check(open(), "/srv/snapshot".into(), digest, &Silent)?;
 //! println!("{} files match", verified.counts().files);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -31,6 +30,7 @@
 mod alias;
 mod bind;
 mod bubblewrap;
+mod exit;
 #[cfg(test)]
 mod golden;
 mod guard;
@@ -39,25 +39,31 @@ mod host;
 mod inner;
 mod integrity;
 mod launch;
+mod launch_error;
 mod plan;
 mod protocol;
 mod record;
+mod request;
 mod selfcheck;
+mod signals;
 mod status;
 mod verify;
 
 pub use alias::expand_argument;
 pub use bind::{Bind, BindError};
 pub use bubblewrap::{Refusal, explain};
+pub use exit::Exit;
 pub use guard::{Guard, Guarded};
 pub use host::{Bubblewrap, BubblewrapChoice, BubblewrapError, Host, SystemEntry};
 pub use integrity::{Integrity, Method, STRONGEST, Sandbox, UnknownName};
-pub use launch::{Ended, Exit, Launch, LaunchError, Session};
-pub use plan::{LaunchPlan, LaunchRequest, Mount, Names, Network, PLAN_SCHEMA, PlanError, PlanWarning};
+pub use launch::{Ended, Launch, Session};
+pub use launch_error::LaunchError;
+pub use plan::{LaunchPlan, Mount, PLAN_SCHEMA, PlanError, PlanWarning};
 pub use record::{
     CheckRecord, Checks, ErrorRecord, InsideRecord, LaunchRecord, Outcome, Provenance, RECORD_SCHEMA,
     RecordFile, RunContext, RunRecord,
 };
+pub use request::{LaunchRequest, Names, Network};
 pub use status::{Event, STATUS_SCHEMA, StatusWriter};
 pub use verify::{Counts, Verified, VerifyError, is_trusted_owner};
 

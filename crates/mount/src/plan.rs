@@ -9,9 +9,10 @@ use skillfreeze_manifest::{Digest, EntryKind, SkillId};
 
 use crate::alias::expand_argument;
 use crate::bind::{Bind, BindError, Policy, normal_target, overlaps};
-use crate::guard::{Guard, protect};
-use crate::host::{Bubblewrap, Host, RESOLVER, SystemEntry};
+use crate::guard::protect;
+use crate::host::{Bubblewrap, Host, SystemEntry};
 use crate::integrity::{Integrity, Method, STRONGEST, Sandbox};
+use crate::request::{LaunchRequest, Names, Network};
 use crate::verify::Verified;
 
 /// The schema of a plan as it is printed.
@@ -26,72 +27,6 @@ const SHM_BYTES: u64 = 64 << 20;
 const HOME: &str = "/tmp/home";
 /// Who runs a command that root started and that no workspace gives to somebody: `nobody`.
 const NOBODY: (u32, u32) = (65534, 65534);
-
-/// What a caller asks for.
-#[derive(Debug, Clone)]
-pub struct LaunchRequest {
-    /// The program and its arguments; at least the program.
-    pub command: Vec<OsString>,
-    /// The least integrity that will do; the platform's best without one.
-    pub require: Option<Integrity>,
-    /// What is to enclose the command.
-    pub sandbox: Sandbox,
-    /// A directory that the command works in and may write, at its own path.
-    pub workspace: Option<Bind>,
-    /// What else of the host it sees.
-    pub binds: Vec<Bind>,
-    /// Which network it sees.
-    pub network: Network,
-    /// Variables from the allow-list of the caller's environment, and those it names.
-    pub environment: BTreeMap<OsString, OsString>,
-    /// A directory of the host for `$SKILL_EXTENSIONS_DIR`; a private one without it.
-    pub extensions: Option<Bind>,
-    /// The user and group of the command, if root starts it.
-    pub user: Option<(u32, u32)>,
-    /// How the two directories are called.
-    pub names: Names,
-    /// Descriptors that the command keeps beside the first three.
-    pub keep: Vec<i32>,
-    /// The store's root, which no bind may touch.
-    pub store: Option<Utf8PathBuf>,
-    /// Places from which a later run would take skills or configuration.
-    pub guards: Vec<Guard>,
-}
-
-/// The names of the two directories that skills know.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Names {
-    /// The variable that names the skills, `SKILLS_DIR`.
-    pub skills_variable: String,
-    /// Where the skills are, `/skills`.
-    pub skills_dir: Utf8PathBuf,
-    /// The variable that names the writable directory, `SKILL_EXTENSIONS_DIR`.
-    pub extensions_variable: String,
-    /// Where that is, `/skill-extensions`.
-    pub extensions_dir: Utf8PathBuf,
-}
-
-impl Default for Names {
-    fn default() -> Self {
-        Self {
-            skills_variable: "SKILLS_DIR".to_owned(),
-            skills_dir: "/skills".into(),
-            extensions_variable: "SKILL_EXTENSIONS_DIR".to_owned(),
-            extensions_dir: "/skill-extensions".into(),
-        }
-    }
-}
-
-/// Which network the command sees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Network {
-    /// A loopback of its own.
-    #[default]
-    None,
-    /// The host's.
-    Host,
-}
 
 /// What a sandbox is given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -219,16 +154,24 @@ pub enum PlanError {
     /// A bind is refused.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The command would run as root.
-    #[error("the command cannot run as user 0")]
+    /// The command would run as root, or in root's group.
+    #[error("the command cannot run as user 0 or in group 0")]
     UserRoot,
     /// Only root can run a command as somebody else.
-    #[error("user {caller} cannot run a command as user {user}")]
+    #[error("{}:{} cannot run a command as {}:{}", .caller.0, .caller.1, .user.0, .user.1)]
     UserOther {
-        /// Who calls.
-        caller: u32,
-        /// Who was asked for.
-        user: u32,
+        /// The user and group who call.
+        caller: (u32, u32),
+        /// Those asked for.
+        user: (u32, u32),
+    },
+    /// The store lies in what every sandbox sees of the system.
+    #[error("the store `{store}` lies in `{shown}`, which every sandbox sees")]
+    StoreShown {
+        /// The store's root.
+        store: Utf8PathBuf,
+        /// The directory of the system.
+        shown: Utf8PathBuf,
     },
     /// A variable has a name that none can have, or one that this program sets.
     #[error("the environment variable `{}` cannot be set", .name.escape_debug())]
@@ -257,6 +200,7 @@ impl PlanError {
             Self::Bind(error) => error.code(),
             Self::UserRoot => "user-root",
             Self::UserOther { .. } => "user-not-permitted",
+            Self::StoreShown { .. } => "store-shown",
             Self::Variable { .. } => "environment-name",
             Self::NoDescriptorBind { .. } => "bwrap-too-old",
         }
@@ -393,13 +337,15 @@ fn choose_user(
 ) -> Result<(u32, u32), PlanError> {
     if host.user.0 != 0 {
         return match request.user {
-            Some((user, _)) if user != host.user.0 => Err(PlanError::UserOther { caller: host.user.0, user }),
+            Some(user) if user != host.user => Err(PlanError::UserOther { caller: host.user, user }),
             _ => Ok(host.user),
         };
     }
-    let owner = request.workspace.as_ref().map(|workspace| workspace.owner);
-    let user = request.user.or(owner.filter(|owner| owner.0 != 0)).unwrap_or(NOBODY);
-    if user.0 == 0 {
+    // Root's group opens doors too.
+    let owner = request.workspace.as_ref().map(|workspace| workspace.owner).filter(|owner| owner.0 != 0);
+    let owner = owner.map(|(user, group)| (user, if group == 0 { NOBODY.1 } else { group }));
+    let user = request.user.or(owner).unwrap_or(NOBODY);
+    if user.0 == 0 || user.1 == 0 {
         return Err(PlanError::UserRoot);
     }
     if let Some(workspace) = request.workspace.as_ref().filter(|workspace| workspace.owner.0 == 0) {
@@ -425,6 +371,11 @@ fn plan_binds(
         SystemEntry::Link(..) => None,
     });
     let shown: Vec<Utf8PathBuf> = directories.chain(host.etc.iter().cloned()).collect();
+    if let Some(store) = &request.store
+        && let Some(shown) = shown.iter().find(|shown| overlaps(store, shown))
+    {
+        return Err(PlanError::StoreShown { store: store.clone(), shown: shown.clone() });
+    }
     let kept = shown.iter().cloned().chain(["/etc".into(), HOME.into()]).collect();
     let policy = Policy {
         store: request.store.as_deref(),
@@ -460,7 +411,7 @@ fn plan_mounts(request: &LaunchRequest, names: &Names, host: &Host, binds: Vec<B
         .collect();
     mounts.extend(host.etc.iter().map(|path| Mount::System { path: path.clone() }));
     if request.network == Network::Host {
-        mounts.push(Mount::System { path: RESOLVER.into() });
+        mounts.extend(host.resolver.iter().map(|path| Mount::System { path: path.clone() }));
     }
     mounts.extend([Mount::Proc, Mount::System { path: "/proc/sys".into() }]);
     // The devices' own file system has no limit of size, so nothing may be written there.

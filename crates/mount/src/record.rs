@@ -12,10 +12,11 @@ use cap_std::fs::{Dir, OpenOptions};
 use serde::{Deserialize, Serialize};
 use skillfreeze_manifest::{Check, Digest, Fault, SkillId, Version, open_dir, to_canonical_bytes};
 
+use crate::exit::Exit;
 use crate::host::Bubblewrap;
 use crate::integrity::{Integrity, Method};
-use crate::launch::Exit;
-use crate::plan::{LaunchPlan, Mount, Network};
+use crate::plan::{LaunchPlan, Mount};
+use crate::request::Network;
 use crate::verify::Verified;
 
 /// The schema of a run record.
@@ -222,7 +223,7 @@ impl RunRecord {
         }
         let name = |name: &OsStr| name.to_string_lossy().into_owned();
         let counts = verified.counts();
-        let manifest = String::from_utf8(verified.manifest().to_bytes()).unwrap_or_default();
+        let manifest = String::from_utf8(verified.manifest().to_bytes()).expect("JSON is UTF-8");
         Self {
             schema: RECORD_SCHEMA.to_owned(),
             id: context.id,

@@ -7,8 +7,8 @@ use std::os::fd::RawFd;
 use serde::Serialize;
 use skillfreeze_manifest::{Digest, to_canonical_bytes};
 
+use crate::exit::Exit;
 use crate::integrity::{Integrity, Method};
-use crate::launch::Exit;
 use crate::record::CheckRecord;
 
 /// The schema of every status line.
@@ -21,6 +21,8 @@ pub const STATUS_SCHEMA: &str = "skillfreeze.status.v1";
 pub enum Event {
     /// The launch has been worked out.
     Planned {
+        /// The run's name in the store.
+        run: String,
         /// The snapshot.
         snapshot: Digest,
         /// What the launch promises.

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cap_std::fs::Dir;
-use skillfreeze_manifest::{Check, CheckOptions, Digest, Fault, Manifest, Stamp, check_snapshot};
+use skillfreeze_manifest::{Check, CheckOptions, Digest, Fault, Manifest, Progress, Stamp, check_snapshot};
 
 /// A snapshot whose every byte matched its manifest when it was checked, by the handle it holds.
 ///
@@ -32,7 +32,7 @@ pub struct Counts {
 #[non_exhaustive]
 pub enum VerifyError {
     /// Something does not match the manifest, or the manifest the digest.
-    #[error("`{path}` does not match {digest}: {} fault{}, the first is {}", .faults.len(), if .faults.len() == 1 { "" } else { "s" }, .faults[0])]
+    #[error("`{path}` does not match {digest}: {} fault{}, the first is {}", .faults.len(), if .faults.len() == 1 { "" } else { "s" }, .faults.first().map(ToString::to_string).unwrap_or_default())]
     Faults {
         /// The snapshot directory.
         path: Utf8PathBuf,
@@ -81,14 +81,14 @@ impl Verified {
         dir: Dir,
         path: &Utf8Path,
         digest: Digest,
-        options: &CheckOptions<'_>,
+        progress: &dyn Progress,
     ) -> Result<Self, VerifyError> {
         let io = |source| VerifyError::Io { path: path.to_owned(), source };
         let stamp = Stamp::of(&dir).map_err(io)?;
         if !is_trusted_owner(stamp.owner) {
             return Err(VerifyError::Owner { path: path.to_owned(), owner: stamp.owner });
         }
-        let check = check_snapshot(&dir, Some(digest), options);
+        let check = check_snapshot(&dir, Some(digest), &CheckOptions::new(progress));
         let Check { manifest, faults, files, bytes, .. } = check;
         match manifest {
             Some(manifest) if faults.is_empty() => {
@@ -100,8 +100,8 @@ impl Verified {
 
     /// Hashes everything once more, by the same handle.
     #[must_use]
-    pub fn check_again(&self, options: &CheckOptions<'_>) -> Check {
-        check_snapshot(&self.dir, Some(self.digest), options)
+    pub fn check_again(&self, progress: &dyn Progress) -> Check {
+        check_snapshot(&self.dir, Some(self.digest), &CheckOptions::new(progress))
     }
 
     /// Where the snapshot was opened.

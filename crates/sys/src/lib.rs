@@ -3,23 +3,30 @@
 //! Each function is one call, named as its manual page names it, with its arguments typed.
 #![expect(unsafe_code, reason = "this crate exists to hold it")]
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::sync::Mutex;
 
 /// Takes over a descriptor that this process was started with.
 ///
-/// # Errors
-/// `EBADF` when nothing is open at that number.
+/// Each number is given out once in the life of a process. The parent put the descriptor there for
+/// this purpose, and the process takes it over before it opens anything itself, so nobody else owns
+/// it.
 ///
-/// # Soundness
-/// The caller must be the only one to take `number` over: the parent put it there for this purpose.
-/// A second owner could close it under the first, which is a bug, though not one of memory.
+/// # Errors
+/// `EBADF` when nothing is open at that number, or it was taken over before.
 pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+    static TAKEN: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
+    let bad = || io::Error::from_raw_os_error(libc::EBADF);
     // SAFETY: fcntl(2) F_GETFD takes no pointer and changes nothing.
     if number < 0 || unsafe { libc::fcntl(number, libc::F_GETFD) } == -1 {
-        return Err(io::Error::from_raw_os_error(libc::EBADF));
+        return Err(bad());
     }
-    // SAFETY: the descriptor is open, and by this function's contract nobody else owns it.
+    if !TAKEN.lock().map_err(|_| bad())?.insert(number) {
+        return Err(bad());
+    }
+    // SAFETY: the descriptor is open, and nobody else owns it, as said above.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
@@ -43,6 +50,16 @@ pub fn set_cloexec(number: RawFd, close: bool) -> io::Result<()> {
     let flags = if close { libc::FD_CLOEXEC } else { 0 };
     // SAFETY: fcntl(2) F_SETFD takes no pointer.
     check(unsafe { libc::fcntl(number, libc::F_SETFD, flags) })
+}
+
+/// Whether this process ignores a signal, as one started with `nohup` ignores `SIGHUP`.
+#[must_use]
+pub fn is_ignored(signal: i32) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: sigaction(2) with a null new action only writes the old one, to memory of its size.
+    let done = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: the call has succeeded, so the action was written.
+    done == 0 && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
 /// Marks every descriptor from `first` up close-on-exec, by close_range(2) with
@@ -124,6 +141,7 @@ mod tests {
     fn takes_over_what_is_open_and_nothing_else() {
         let number = OwnedFd::from(tempfile::tempfile().unwrap()).into_raw_fd();
         let owned = inherited(number).unwrap();
+        assert!(inherited(number).is_err(), "it has an owner");
         drop(owned);
         for number in [-1, 1 << 20] {
             assert_eq!(
@@ -131,6 +149,12 @@ mod tests {
                 Some(Some(libc::EBADF))
             );
         }
+    }
+
+    #[test]
+    fn knows_what_is_ignored() {
+        // The Rust runtime ignores SIGPIPE.
+        assert!(is_ignored(libc::SIGPIPE) && !is_ignored(libc::SIGTERM) && !is_ignored(-1));
     }
 
     #[test]

@@ -1,8 +1,5 @@
-//! What stays of a run: its name, its records, the lease on the snapshot while it lasts.
+//! What stays of a run: its name and its records.
 
-use std::os::fd::OwnedFd;
-
-use skillfreeze::Digest;
 use skillfreeze::mount::RecordFile;
 use skillfreeze::store::Store;
 
@@ -41,14 +38,6 @@ impl Run {
             Err(failure) => return Err(failure.hint("keep the record elsewhere: `--record FILE`")),
         }
         Ok(records)
-    }
-}
-
-/// A lock on a snapshot of the store, so that nothing cleans it up while it is in use.
-pub(super) fn lease(store: Option<&Store>, snapshot: &Digest) -> Result<Option<OwnedFd>, Failure> {
-    match store {
-        Some(store) => Ok(store.lease(snapshot)?.map(|lease| OwnedFd::from(lease.into_file()))),
-        None => Ok(None),
     }
 }
 

@@ -1,8 +1,12 @@
 //! The snapshot that a run reads: named, or frozen now; checked either way.
 
-use skillfreeze::manifest::{CheckOptions, PackageEntry, Progress};
+use std::os::fd::OwnedFd;
+
+use cap_std::fs::Dir;
+use skillfreeze::Digest;
+use skillfreeze::manifest::{PackageEntry, Progress};
 use skillfreeze::mount::{Provenance, Verified, VerifyError};
-use skillfreeze::preparer::{Chosen, Existing, Resolved};
+use skillfreeze::preparer::{Chosen, Existing, Reference, Resolved};
 use skillfreeze::store::Store;
 
 use super::Run;
@@ -16,24 +20,45 @@ pub(super) struct Ready {
     pub(super) requested: Vec<String>,
     pub(super) packages: Vec<Provenance>,
     pub(super) store: Option<Store>,
+    /// Taken before the check, so that nothing cleans the snapshot up from then on.
+    pub(super) lease: Option<OwnedFd>,
 }
 
 impl Run {
     /// Names the snapshot, or freezes the selection; checks every byte either way.
     pub(super) fn ready(&self, context: &Context, progress: &dyn Progress) -> Result<Ready, Failure> {
-        let options = CheckOptions::new(progress);
-        if let Some(text) = &self.snapshot {
-            let named = context.snapshot(text, self.digest)?;
-            let anchor = named.digest.ok_or_else(|| {
-                let failure =
-                    Failure::usage(format!("`{text}` names no digest to check the snapshot against"));
-                failure.hint("add `--digest sha256:…`, as `prepare` printed it")
-            })?;
-            let verified = Verified::check(named.dir, &named.path, anchor, &options)?;
-            let store = if named.in_store { context.store_to_use()? } else { None };
-            let packages = provenance_of_stored(store.as_ref(), &verified)?;
-            return Ok(Ready { verified, requested: vec![text.clone()], packages, store });
+        match &self.snapshot {
+            Some(text) => self.named(context, text, progress),
+            None => self.frozen(context, progress),
         }
+    }
+
+    /// The snapshot that the command line names.
+    fn named(&self, context: &Context, text: &str, progress: &dyn Progress) -> Result<Ready, Failure> {
+        let named = context.snapshot(text, self.digest).map_err(|failure| {
+            let is_skill = failure.code == "not-found" && text.parse::<Reference>().is_ok();
+            if is_skill {
+                failure.hint(format!("to freeze a skill and run it: `--skill {text}`"))
+            } else {
+                failure
+            }
+        })?;
+        let anchor = named.digest.ok_or_else(|| {
+            let failure = Failure::usage(format!("`{text}` names no digest to check the snapshot against"));
+            failure.hint("add `--digest sha256:…`, as `prepare` printed it")
+        })?;
+        let store = if named.in_store { context.store_to_use()? } else { None };
+        let (dir, lease) = match &store {
+            Some(store) => lease(store, &anchor)?,
+            None => (None, None),
+        };
+        let verified = Verified::check(dir.unwrap_or(named.dir), &named.path, anchor, progress)?;
+        let packages = provenance_of_stored(store.as_ref(), &verified)?;
+        Ok(Ready { verified, requested: vec![text.to_owned()], packages, store, lease })
+    }
+
+    /// The selection, frozen now.
+    fn frozen(&self, context: &Context, progress: &dyn Progress) -> Result<Ready, Failure> {
         let selection = self.selection.selection(&self.skill)?;
         let store = context.store()?;
         let root = context.root()?;
@@ -41,19 +66,28 @@ impl Run {
         loop {
             let (resolved, snapshot) =
                 prepare(context, &store, &selection, &self.sources, existing, progress)?;
+            let (dir, lease) = lease(&store, &snapshot.digest)?;
             let path = root.join(Store::snapshot_path(&snapshot.digest));
-            match Verified::check(snapshot.dir, &path, snapshot.digest, &options) {
+            match Verified::check(dir.unwrap_or(snapshot.dir), &path, snapshot.digest, progress) {
                 // One that was there and is damaged is set aside and built again, once.
                 Err(VerifyError::Faults { .. }) if snapshot.reused && existing == Existing::LeaveToCaller => {
                     existing = Existing::Check;
                 }
                 verified => {
                     let (requested, packages) = (requested(&selection), provenance(&resolved));
-                    return Ok(Ready { verified: verified?, requested, packages, store: Some(store) });
+                    let (verified, store) = (verified?, Some(store));
+                    return Ok(Ready { verified, requested, packages, store, lease });
                 }
             }
         }
     }
+}
+
+/// Takes a lock on a snapshot of the store, so that nothing cleans it up while it is in use, and opens
+/// it once the lock is held.
+fn lease(store: &Store, snapshot: &Digest) -> Result<(Option<Dir>, Option<OwnedFd>), Failure> {
+    let lease = store.lease(snapshot)?.map(|lease| OwnedFd::from(lease.into_file()));
+    Ok((store.open_snapshot(snapshot)?, lease))
 }
 
 fn provenance(resolved: &Resolved) -> Vec<Provenance> {

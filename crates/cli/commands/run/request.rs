@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -13,12 +13,6 @@ use crate::commands::selecting::read_text;
 use crate::context::{Context, absolute, canonical};
 use crate::exit::Failure;
 use crate::users;
-
-/// Variables of the caller's environment that the command gets without being named.
-const PASSED: [&str; 4] = ["PATH", "LANG", "TERM", "TZ"];
-/// Where a project keeps the skills and the configuration of its next run.
-const PROJECT_SOURCES: [&str; 4] =
-    [".agents/skills", ".claude/skills", "skillfreeze.toml", "skillfreeze.lock"];
 
 impl Run {
     pub(super) fn request(&self, context: &Context) -> Result<LaunchRequest, Failure> {
@@ -40,64 +34,48 @@ impl Run {
             Some(extensions) => Some(directory_bind(extensions)?),
             None => None,
         };
-        let store = context.root().ok().and_then(|root| canonical(&root).ok());
-        let guards = self.guards(workspace.iter().chain(binds.iter().filter(|bind| bind.writable)))?;
-        Ok(LaunchRequest {
-            command: self.command.clone(),
-            require: self.require,
-            sandbox: self.sandbox,
-            workspace,
-            binds,
-            network: match self.network {
-                NetworkArg::None => Network::None,
-                NetworkArg::Host => Network::Host,
-            },
-            environment: self.environment()?,
-            extensions,
-            user: self.user.as_deref().map(users::parse).transpose().map_err(Failure::usage)?,
-            names: Names {
-                skills_variable: self.skills_var.clone(),
-                skills_dir: self.skills_dir.clone(),
-                extensions_variable: self.extensions_var.clone(),
-                extensions_dir: self.extensions_dir.clone(),
-            },
-            keep: self.keep_fd.clone(),
-            store,
-            guards,
-        })
+        let mut request = LaunchRequest::new(self.command.clone());
+        request.require = self.require;
+        request.sandbox = self.sandbox;
+        request.workspace = workspace;
+        request.binds = binds;
+        request.network = match self.network {
+            NetworkArg::None => Network::None,
+            NetworkArg::Host => Network::Host,
+        };
+        request.environment = self.environment()?;
+        request.extensions = extensions;
+        request.user = self.user.as_deref().map(users::parse).transpose().map_err(Failure::usage)?;
+        request.names = Names {
+            skills_variable: self.skills_var.clone(),
+            skills_dir: self.skills_dir.clone(),
+            extensions_variable: self.extensions_var.clone(),
+            extensions_dir: self.extensions_dir.clone(),
+        };
+        request.keep = self.keep_fd.clone();
+        request.store = context.root().ok().and_then(|root| canonical(&root).ok());
+        request.guards = self.guards()?;
+        Ok(request)
     }
 
-    /// The places that a later run would take skills or configuration from, as far as the command
-    /// could write them.
-    fn guards<'a>(&self, writable: impl Iterator<Item = &'a Bind>) -> Result<Vec<Guard>, Failure> {
-        let mut paths: Vec<Utf8PathBuf> = Vec::new();
+    /// The sources of this run and the places of the project it is started in: a later run would take
+    /// skills or configuration from there.
+    fn guards(&self) -> Result<Vec<Guard>, Failure> {
+        let mut guards = Vec::new();
         for source in &self.sources.source {
-            paths.push(absolute(source)?);
-        }
-        let mut projects: Vec<Utf8PathBuf> = Vec::new();
-        for bind in writable.filter(|bind| bind.is_directory) {
-            projects.push(bind.source.clone());
-            projects.extend(project_of(&bind.source));
+            guards.push(Guard::resolve(&absolute(source)?));
         }
         if let Ok(here) = env::current_dir()
             && let Ok(here) = Utf8PathBuf::from_path_buf(here)
         {
-            projects.push(project_of(&here).unwrap_or(here));
+            guards.extend(Guard::of_project(&here));
         }
-        for project in &projects {
-            paths.extend(PROJECT_SOURCES.iter().map(|source| project.join(source)));
-        }
-        paths.sort();
-        paths.dedup();
-        Ok(paths.iter().map(|path| Guard::resolve(path)).collect())
+        Ok(guards)
     }
 
     fn environment(&self) -> Result<BTreeMap<OsString, OsString>, Failure> {
-        let is_passed = |name: &OsStr| {
-            PASSED.iter().any(|passed| name == *passed) || name.as_encoded_bytes().starts_with(b"LC_")
-        };
         let mut environment: BTreeMap<OsString, OsString> =
-            env::vars_os().filter(|(name, _)| is_passed(name)).collect();
+            env::vars_os().filter(|(name, _)| LaunchRequest::passes(name)).collect();
         for file in &self.env_file {
             for line in read_text(file)?.lines() {
                 let line = line.trim();
@@ -132,11 +110,6 @@ impl Run {
         }
         Ok(environment)
     }
-}
-
-/// The nearest directory above with a `.git` file or directory.
-fn project_of(path: &Utf8Path) -> Option<Utf8PathBuf> {
-    path.ancestors().find(|above| above.join(".git").exists()).map(Utf8Path::to_owned)
 }
 
 fn directory_bind(path: &Utf8Path) -> Result<Bind, Failure> {

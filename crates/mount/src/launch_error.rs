@@ -1,0 +1,117 @@
+//! Why a launch failed.
+
+use std::io;
+
+use camino::Utf8PathBuf;
+use skillfreeze_manifest::Fault;
+
+use crate::bubblewrap::Refusal;
+use crate::exit::Exit;
+
+/// Why a launch failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// The record cannot be written.
+    #[error("cannot write the run record")]
+    Record(#[source] io::Error),
+    /// The processes cannot be started.
+    #[error("cannot start the sandbox: {doing}")]
+    Start {
+        /// What was being done.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The helper, or the first process inside, could not do its part.
+    #[error("cannot start the sandbox: {doing}: {message}")]
+    Helper {
+        /// What it was doing.
+        doing: String,
+        /// What the system said.
+        message: String,
+    },
+    /// bubblewrap refused, for a known reason.
+    #[error("{}: `{message}`", .refusal.sentence)]
+    Refused {
+        /// The reason.
+        refusal: Refusal,
+        /// What bubblewrap said.
+        message: String,
+    },
+    /// bubblewrap ended without starting the sandbox.
+    #[error("bubblewrap failed: `{message}`")]
+    Bubblewrap {
+        /// What it said.
+        message: String,
+    },
+    /// What stands inside the sandbox is not what was planned; the command was not started.
+    #[error("the sandbox is not as planned ({check}): {detail}")]
+    SelfCheck {
+        /// The stable code of the check.
+        check: String,
+        /// What was found.
+        detail: String,
+    },
+    /// The command could not be started.
+    #[error("cannot run `{program}`")]
+    NotStarted {
+        /// The program.
+        program: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The sandbox ended without a word, so it was killed.
+    #[error("the sandbox was killed before the command ended")]
+    Lost,
+    /// The snapshot did not match after the end: what the command read may have been changed.
+    #[error("the snapshot changed while the command ran: {} fault{}{}", .faults.len(), if .faults.len() == 1 { "" } else { "s" }, .faults.first().map(|fault| format!(", the first is {fault}")).unwrap_or_default())]
+    Changed {
+        /// All that does not match.
+        faults: Vec<Fault>,
+        /// What also appeared or was exchanged where a later run would take skills from.
+        appeared: Vec<Utf8PathBuf>,
+        /// How the command ended, if that is known.
+        exit: Option<Exit>,
+    },
+    /// Something from which a later run would take skills appeared or was exchanged.
+    #[error("{} appeared or was exchanged while the command ran", .paths.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", "))]
+    SourceAppeared {
+        /// Where; at least one.
+        paths: Vec<Utf8PathBuf>,
+        /// How the command ended, if that is known.
+        exit: Option<Exit>,
+    },
+}
+
+impl LaunchError {
+    /// The stable code.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Record(_) => "record-not-written",
+            Self::Start { .. } | Self::Helper { .. } => "sandbox-start",
+            Self::Refused { refusal, .. } => refusal.code,
+            Self::Bubblewrap { .. } => "bwrap-failed",
+            Self::SelfCheck { check, .. } => check,
+            Self::NotStarted { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                "command-not-found"
+            }
+            Self::NotStarted { .. } => "command-not-executable",
+            Self::Lost => "sandbox-lost",
+            Self::Changed { .. } => "integrity-after-run",
+            Self::SourceAppeared { .. } => "source-appeared",
+        }
+    }
+
+    /// The exit status of the program, as `env` and `timeout` have it: 127 when there is no such
+    /// command, 126 when it could not be run, 125 for every failure of the launch itself.
+    #[must_use]
+    pub fn status(&self) -> i32 {
+        match self {
+            Self::NotStarted { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
+            Self::NotStarted { .. } => 126,
+            _ => 125,
+        }
+    }
+}

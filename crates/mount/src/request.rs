@@ -1,0 +1,123 @@
+//! What a caller asks of a launch.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+
+use camino::Utf8PathBuf;
+use serde::{Deserialize, Serialize};
+
+use crate::bind::Bind;
+use crate::guard::Guard;
+use crate::integrity::{Integrity, Sandbox};
+
+/// What a caller asks for.
+/// Made by [`LaunchRequest::new`] with the safest of everything; the fields say what else is wanted.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct LaunchRequest {
+    /// The program and its arguments; at least the program.
+    pub command: Vec<OsString>,
+    /// The least integrity that will do; the platform's best without one.
+    pub require: Option<Integrity>,
+    /// What is to enclose the command.
+    pub sandbox: Sandbox,
+    /// A directory that the command works in and may write, at its own path.
+    pub workspace: Option<Bind>,
+    /// What else of the host it sees.
+    pub binds: Vec<Bind>,
+    /// Which network it sees.
+    pub network: Network,
+    /// Variables from the allow-list of the caller's environment, and those it names.
+    pub environment: BTreeMap<OsString, OsString>,
+    /// A directory of the host for `$SKILL_EXTENSIONS_DIR`; a private one without it.
+    pub extensions: Option<Bind>,
+    /// The user and group of the command, if root starts it.
+    pub user: Option<(u32, u32)>,
+    /// How the two directories are called.
+    pub names: Names,
+    /// Descriptors that the command keeps beside the first three.
+    pub keep: Vec<i32>,
+    /// The store's root, which no bind may touch.
+    pub store: Option<Utf8PathBuf>,
+    /// Places from which a later run would take skills or configuration: the source roots in force.
+    ///
+    /// Those that a project conventionally has are guarded without being named, in whatever the
+    /// command can write.
+    pub guards: Vec<Guard>,
+}
+
+impl LaunchRequest {
+    /// Asks for a command with no network, no workspace, nothing of the host and nothing of the
+    /// caller's environment.
+    #[must_use]
+    pub fn new(command: Vec<OsString>) -> Self {
+        Self {
+            command,
+            require: None,
+            sandbox: Sandbox::Auto,
+            workspace: None,
+            binds: Vec::new(),
+            network: Network::None,
+            environment: BTreeMap::new(),
+            extensions: None,
+            user: None,
+            names: Names::default(),
+            keep: Vec::new(),
+            store: None,
+            guards: Vec::new(),
+        }
+    }
+
+    /// Whether a variable of the caller's environment goes to the command without being named.
+    #[must_use]
+    pub fn passes(variable: &OsStr) -> bool {
+        let name = variable.as_encoded_bytes();
+        matches!(name, b"PATH" | b"LANG" | b"TERM" | b"TZ") || name.starts_with(b"LC_")
+    }
+
+    /// The same with the conventional places of every project that the command can write guarded.
+    pub(crate) fn guarded(mut self) -> Self {
+        let lent = self.workspace.iter().chain(&self.binds).chain(&self.extensions);
+        let writable = lent.filter(|bind| bind.writable && bind.is_directory);
+        let mut guards: Vec<Guard> = writable.flat_map(|bind| Guard::of_project(&bind.source)).collect();
+        self.guards.append(&mut guards);
+        self.guards.sort_by(|a, b| a.path.cmp(&b.path));
+        self.guards.dedup_by(|a, b| a.path == b.path);
+        self
+    }
+}
+
+/// The names of the two directories that skills know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Names {
+    /// The variable that names the skills, `SKILLS_DIR`.
+    pub skills_variable: String,
+    /// Where the skills are, `/skills`.
+    pub skills_dir: Utf8PathBuf,
+    /// The variable that names the writable directory, `SKILL_EXTENSIONS_DIR`.
+    pub extensions_variable: String,
+    /// Where that is, `/skill-extensions`.
+    pub extensions_dir: Utf8PathBuf,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self {
+            skills_variable: "SKILLS_DIR".to_owned(),
+            skills_dir: "/skills".into(),
+            extensions_variable: "SKILL_EXTENSIONS_DIR".to_owned(),
+            extensions_dir: "/skill-extensions".into(),
+        }
+    }
+}
+
+/// Which network the command sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Network {
+    /// A loopback of its own.
+    #[default]
+    None,
+    /// The host's.
+    Host,
+}

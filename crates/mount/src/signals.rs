@@ -1,0 +1,78 @@
+//! Relaying signals to the command while it runs, and leaving them as they were afterwards.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::flag::register_conditional_default;
+use signal_hook::iterator::{Handle, Signals};
+
+/// Signals that reach the command instead of this process while it runs.
+const RELAYED: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+
+/// Whether the relayed signals do what they do by default, and how many launches say otherwise.
+///
+/// A handler that was once installed stays, so between launches it does the default action itself:
+/// else a program that has launched anything could no longer be stopped.
+struct Defaults {
+    apply: Arc<AtomicBool>,
+    launches: AtomicUsize,
+}
+
+fn defaults() -> io::Result<&'static Defaults> {
+    static DEFAULTS: OnceLock<Defaults> = OnceLock::new();
+    if let Some(defaults) = DEFAULTS.get() {
+        return Ok(defaults);
+    }
+    let apply = Arc::new(AtomicBool::new(false));
+    for signal in relayed() {
+        register_conditional_default(signal, Arc::clone(&apply))?;
+    }
+    Ok(DEFAULTS.get_or_init(|| Defaults { apply, launches: AtomicUsize::new(0) }))
+}
+
+/// The signals that this process does not ignore: who started it with `nohup`, or in the background
+/// of a script, wants them to do nothing.
+fn relayed() -> Vec<i32> {
+    RELAYED.into_iter().filter(|signal| !skillfreeze_sys::is_ignored(*signal)).collect()
+}
+
+/// Sends signals that this process receives down the pipe to the command, until it is dropped.
+pub(crate) struct SignalRelay {
+    handle: Handle,
+    defaults: &'static Defaults,
+}
+
+impl SignalRelay {
+    pub(crate) fn new(control: &File) -> io::Result<Self> {
+        let signals = relayed();
+        let defaults = defaults()?;
+        defaults.launches.fetch_add(1, Ordering::SeqCst);
+        defaults.apply.store(false, Ordering::SeqCst);
+        let mut control = control.try_clone()?;
+        let mut signals = Signals::new(signals)?;
+        let handle = signals.handle();
+        thread::spawn(move || {
+            for signal in signals.forever() {
+                let Ok(number) = u8::try_from(signal) else { continue };
+                if control.write_all(&[number]).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self { handle, defaults })
+    }
+}
+
+impl Drop for SignalRelay {
+    fn drop(&mut self) {
+        if self.defaults.launches.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.defaults.apply.store(true, Ordering::SeqCst);
+        }
+        self.handle.close();
+    }
+}
