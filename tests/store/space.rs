@@ -43,12 +43,21 @@ echo "swept=$?"
 umount "$SKILLFREEZE_ROOT"
 "#;
 
-/// Runs the script; none where no file system can be mounted.
-fn with_limit(env: &TestEnv, runner: Runner, limit: &str) -> Option<String> {
+/// Adds what does not fit before what does, in one batch.
+const ONE_TOO_LARGE: &str = r#"
+mount -t tmpfs -o "mode=700,$1" tmpfs "$SKILLFREEZE_ROOT" || exit 77
+$2 add src/large src/small --json >/dev/null 2>add.err
+echo "add=$?"
+$2 list --json >list.out
+umount "$SKILLFREEZE_ROOT"
+"#;
+
+/// Runs a script on a store of limited size; none where no file system can be mounted.
+fn with_limit(env: &TestEnv, runner: Runner, script: &str, limit: &str) -> Option<String> {
     fs::create_dir_all(env.work().join("store")).unwrap();
     let namespaces = if runner == Runner::Root { "-m" } else { "-Urm" };
     let program = env.program().to_str().unwrap();
-    let arguments = [namespaces, "sh", "-c", SCRIPT, "sh", limit, program];
+    let arguments = [namespaces, "sh", "-c", script, "sh", limit, program];
     let mut command = env.command_of("unshare", arguments);
     let run = Output::of(command.env("SKILLFREEZE_ROOT", env.work().join("store")));
     if run.status == 77 || run.stderr.contains("unshare failed") {
@@ -79,7 +88,7 @@ fn a_full_disk_is_told_and_nothing_is_half_there_at_any_size() {
             let env = environment(*runner);
             package(env.work().join("src"), "small");
             incompressible(env.work().join("src"), "large", 60_000);
-            let Some(said) = with_limit(&env, *runner, limit) else { return };
+            let Some(said) = with_limit(&env, *runner, SCRIPT, limit) else { return };
             let read = |name: &str| fs::read_to_string(env.work().join(name)).unwrap();
             for step in ["small", "prepare", "add"] {
                 let status = value(&said, step);
@@ -107,5 +116,21 @@ fn a_full_disk_is_told_and_nothing_is_half_there_at_any_size() {
         for step in ["small", "prepare", "add"] {
             assert!(outcomes.contains(&(step, true)) && outcomes.contains(&(step, false)), "{step}");
         }
+    }
+}
+
+/// What was begun of a package that does not fit makes room at once for those after it.
+#[test]
+fn a_package_that_does_not_fit_takes_no_room_from_the_others() {
+    for runner in Runner::available() {
+        let env = environment(*runner);
+        package(env.work().join("src"), "small");
+        incompressible(env.work().join("src"), "large", 2_000_000);
+        let Some(said) = with_limit(&env, *runner, ONE_TOO_LARGE, "size=1m") else { return };
+        let read = |name: &str| fs::read_to_string(env.work().join(name)).unwrap();
+        assert_eq!(value(&said, "add"), "1");
+        assert!(read("add.err").contains("\"code\":\"no-space\""), "{}", read("add.err"));
+        let list: serde_json::Value = serde_json::from_str(&read("list.out")).unwrap();
+        assert_eq!(crate::support::texts(&list["skills"], "id"), ["small"]);
     }
 }

@@ -156,9 +156,9 @@ impl Store {
             _ => {
                 let compress = || -> Result<Archive, IoFault> {
                     let mut tar = imported.spool.into_reader().map_err(failed("read", TEMPORARY))?;
-                    let (name, mut file) = guard.create()?;
-                    let digest = archive::compress(&mut tar, &mut file)
-                        .map_err(failed("write", archive_path(&digest)))?;
+                    let (name, digest) = guard.write(|file| {
+                        archive::compress(&mut tar, file).map_err(failed("write", archive_path(&digest)))
+                    })?;
                     Ok(Archive::Temporary(name, digest))
                 };
                 compress().map_err(|source| AddError::Io { path: path(), source })?

@@ -152,6 +152,24 @@ impl Guard {
         Ok((name, file))
     }
 
+    /// Makes a new temporary file and writes it; gives its name and what the writer gave.
+    ///
+    /// What cannot be written to its end is removed at once: on a full disk the room is wanted.
+    pub(crate) fn write<T>(
+        &self,
+        write: impl FnOnce(&mut File) -> Result<T, IoFault>,
+    ) -> Result<(String, T), IoFault> {
+        let (name, mut file) = self.create()?;
+        match write(&mut file) {
+            Ok(written) => Ok((name, written)),
+            Err(fault) => {
+                // If that fails too, it goes with the guard.
+                let _ = self.remove(&name);
+                Err(fault)
+            }
+        }
+    }
+
     /// Makes a new temporary file without a name, gone when it is closed.
     pub(crate) fn create_unnamed(&self) -> Result<File, IoFault> {
         let (name, file) = self.create()?;
