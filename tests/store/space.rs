@@ -99,6 +99,13 @@ fn a_full_disk_is_told_and_nothing_is_half_there_at_any_size() {
                 );
                 outcomes.push((step, status == "0"));
             }
+            // What was frozen is all that there is to freeze.
+            if value(&said, "prepare") == "0" {
+                let prepared: serde_json::Value = serde_json::from_str(&read("prepare.out")).unwrap();
+                let frozen = crate::support::texts(&prepared["packages"], "id");
+                assert_eq!(frozen, ["large", "small"], "{limit}: {prepared}");
+                assert_eq!(prepared["left_out"], serde_json::json!([]), "{limit}");
+            }
             // What can be seen is whole.
             let list: serde_json::Value = serde_json::from_str(&read("list.out")).unwrap();
             let ids = crate::support::texts(&list["skills"], "id");

@@ -132,7 +132,8 @@ enum Route<'a> {
 ///
 /// A bare id means the package of the sources in force where they hold it, since they were named on
 /// the command line, else the store's active revision. A faulty package is an error when it was
-/// named, and left out and reported when everything was asked for.
+/// named, and left out and reported when everything was asked for. One that is not known to be
+/// faulty, because it changed while it was read or the store could not hold it, is an error always.
 ///
 /// # Errors
 /// [`ResolveError`]; for what was named, before anything is frozen.
@@ -202,9 +203,14 @@ fn add_all(
                 let diagnostics = found.diagnostics.iter().cloned().chain(added.diagnostics).collect();
                 resolved.packages.push(chosen(added.revision, Some(source), unique(diagnostics)));
             }
-            Err(error) => {
+            Err(error) if error.is_refusal() => {
                 let (directory, id) = (found.directory.clone(), Some(found.id.clone()));
                 resolved.left_out.push(Passed { source, directory, id, diagnostics: error.diagnostics() });
+            }
+            // Everything was asked for, and this package is sound as far as anybody knows.
+            Err(error) => {
+                let reference = Reference { source: Some(source), id: found.id.clone(), pick: Pick::Default };
+                return Err(ResolveError::Add { reference, source: error });
             }
         }
     }
@@ -347,7 +353,60 @@ fn looks_like(id: &SkillId, wanted: &SkillId) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use cap_std::ambient_authority;
+    use cap_std::fs::Dir;
+    use skillfreeze_catalog::{Layout, ScanOptions, Source};
+    use skillfreeze_manifest::{Limits, Silent};
+    use skillfreeze_store::{Author, Describe, Description};
+
     use super::*;
+
+    /// Takes the directory's name for the id, but for what it is told to do to `moving`.
+    struct ByDirectory<F>(F);
+
+    impl<F: Fn() -> &'static str + Sync> Describe for ByDirectory<F> {
+        fn describe(&self, _: &[u8], directory: &str) -> Result<Description, Vec<Diagnostic>> {
+            let id = if directory == "moving" { self.0() } else { directory };
+            Ok(Description { id: id.parse().unwrap(), version: None, diagnostics: Vec::new() })
+        }
+    }
+
+    /// What changes under the reader's hands is not left out of everything like what is faulty.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "makes the source that is read")]
+    fn what_is_not_known_to_be_faulty_is_not_left_out() {
+        let temp = tempfile::tempdir().unwrap();
+        for id in ["ok", "moving"] {
+            let skill = format!("---\nname: {id}\ndescription: d\n---\n");
+            std::fs::create_dir_all(temp.path().join("src").join(id)).unwrap();
+            std::fs::write(temp.path().join("src").join(id).join("SKILL.md"), skill).unwrap();
+        }
+        std::fs::create_dir(temp.path().join("store")).unwrap();
+        let open = |name: &str| Dir::open_ambient_dir(temp.path().join(name), ambient_authority()).unwrap();
+        let author = Author { actor: "test".into(), clock: || "2026-01-01T00:00:00Z".into() };
+        let store = Store::open(open("store"), author).unwrap();
+        let path = Utf8PathBuf::from_path_buf(temp.path().join("src")).unwrap();
+        let source = Source { id: "src".into(), path, root: open("src"), layout: Layout::Children };
+        let catalog = Catalog::scan(vec![source], &ScanOptions::default()).unwrap();
+        let all = |describe: &dyn Describe| {
+            let limits = Limits::DEFAULT;
+            let options =
+                AddOptions { describe, limits, drop_bytecode: false, activate: false, progress: &Silent };
+            match resolve(&store, &catalog, &Selection::All, &options) {
+                Ok(resolved) => panic!("{resolved:?}"),
+                Err(ResolveError::Add { reference, source }) => (reference.to_string(), source.code()),
+                Err(error) => panic!("{error}"),
+            }
+        };
+        let changing = || {
+            let path = temp.path().join("src/moving/more");
+            let before = std::fs::read_to_string(&path).unwrap_or_default();
+            std::fs::write(path, before + "more").unwrap();
+            "moving"
+        };
+        assert_eq!(all(&ByDirectory(changing)), ("src:moving".to_owned(), "source-changed"));
+        assert_eq!(all(&ByDirectory(|| "other")), ("src:moving".to_owned(), "id-changed"));
+    }
 
     #[test]
     fn near_matches() {

@@ -1,8 +1,9 @@
 //! Why one package is not added.
 
+use std::error::Error as _;
 use std::fmt;
 
-use skillfreeze_manifest::{Diagnostic, SkillId};
+use skillfreeze_manifest::{Diagnostic, Severity, SkillId};
 
 use crate::error::IoFault;
 use crate::package::PackageError;
@@ -103,14 +104,31 @@ impl AddError {
         }
     }
 
-    /// Its faults in the shape that all commands print; none where the error says it all.
+    /// Whether the package is at fault, as it was and will be when it is read again; else the store,
+    /// the machine, or somebody who writes to the package.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused { .. } | Self::Invalid { .. })
+    }
+
+    /// Its faults in the shape that all commands print, at least one of them an error.
     #[must_use]
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
-        match self {
+        let mut diagnostics = match self {
             Self::Refused { faults, .. } => faults.iter().map(Refusal::to_diagnostic).collect(),
             Self::Invalid { diagnostics, .. } => diagnostics.clone(),
             _ => Vec::new(),
+        };
+        if diagnostics.iter().all(|diagnostic| diagnostic.severity < Severity::Error) {
+            let mut message = self.to_string();
+            let mut cause = self.source();
+            while let Some(error) = cause {
+                message = format!("{message}: {error}");
+                cause = error.source();
+            }
+            diagnostics.push(Diagnostic::new(Severity::Error, self.code(), message));
         }
+        diagnostics
     }
 }
 
@@ -124,5 +142,41 @@ impl fmt::Display for Listed<'_> {
             write!(f, "{separator}{}", fault.to_diagnostic().message)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::failed;
+
+    #[test]
+    fn every_error_has_a_diagnostic_with_its_code_and_message() {
+        let path = || "/src/demo".to_owned();
+        let id = |id: &str| id.parse::<SkillId>().unwrap();
+        let full = || failed("write", "tmp/x")(rustix::io::Errno::NOSPC);
+        let lost = PackageError::Missing { path: "packages/sha256/x".into() };
+        for (error, code, message) in [
+            (
+                AddError::Refused { path: path(), faults: vec![Refusal::NoSkillFile] },
+                "no-skill-file",
+                "SKILL",
+            ),
+            (AddError::Invalid { path: path(), diagnostics: Vec::new() }, "invalid", "invalid"),
+            (
+                AddError::IdChanged { path: path(), expected: id("a"), actual: id("b") },
+                "id-changed",
+                "the id `b`",
+            ),
+            (AddError::SourceChanged { path: path(), changed: "f".into() }, "source-changed", "`f`"),
+            (AddError::NumbersUsedUp { path: path(), id: id("a") }, "numbers-used-up", "`a`"),
+            (AddError::Io { path: path(), source: full() }, "no-space", "`tmp/x`"),
+            (AddError::Archive { path: path(), source: Box::new(lost) }, "archive-missing", "missing"),
+        ] {
+            let [diagnostic] = error.diagnostics().try_into().unwrap();
+            assert_eq!((diagnostic.severity, diagnostic.code, error.code()), (Severity::Error, code, code));
+            assert!(diagnostic.message.contains(message), "{}", diagnostic.message);
+            assert_eq!(error.is_refusal(), matches!(code, "no-skill-file" | "invalid"));
+        }
     }
 }
