@@ -1,9 +1,9 @@
 //! What every command works with: the store, the sources, the clock.
 
 use std::env;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cap_std::ambient_authority;
@@ -62,7 +62,12 @@ impl Context {
             Failure::new(code, format!("cannot make the store `{root}`: {error}"))
                 .hint("name another place with `--root`")
         };
+        let is_new = !root.exists();
         DirBuilder::new().recursive(true).mode(0o700).create(&root).map_err(failed)?;
+        if is_new {
+            // Whatever the caller's mask takes away, the owner must be able to use it.
+            fs::set_permissions(&root, Permissions::from_mode(0o700)).map_err(failed)?;
+        }
         let dir = open_dir(&root)?;
         let opened = Store::open(dir, Author { actor: users::actor(), clock: now });
         opened.map_err(|error| cannot_open(&root, error))

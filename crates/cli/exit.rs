@@ -159,7 +159,9 @@ impl Failure {
             // What is said to lie below a file is as absent as any.
             std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => "not-found",
             std::io::ErrorKind::PermissionDenied => "permission",
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => "no-space",
+            std::io::ErrorKind::StorageFull
+            | std::io::ErrorKind::QuotaExceeded
+            | std::io::ErrorKind::FileTooLarge => "no-space",
             std::io::ErrorKind::ReadOnlyFilesystem => "read-only",
             _ => "io",
         };
@@ -310,6 +312,10 @@ impl From<LaunchError> for Failure {
         failure.status = u8::try_from(error.status()).unwrap_or(LAUNCH);
         match &error {
             LaunchError::Refused { refusal, .. } => failure.hint(refusal.fix),
+            LaunchError::Helper { message, .. } if message.contains("not permitted") && rustix::process::geteuid().is_root() => {
+                failure.hint("root lacks the capability SYS_ADMIN here, as in most containers: start as an ordinary user")
+            }
+            LaunchError::Directory { .. } => failure.hint("redirect it from or to a file, a pipe or /dev/null"),
             LaunchError::Changed { faults, appeared, exit } => {
                 failure.details(json!({ "faults": faults, "appeared": appeared, "exit": exit }))
             }
@@ -330,7 +336,8 @@ pub(crate) fn usage(error: &Unusable, lenient: &ArgMatches) -> ExitCode {
     let failure = match error {
         Unusable::Arguments(error) => {
             let text = error.to_string();
-            let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            let lines = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
+            let message = lines.collect::<Vec<_>>().join(" ").trim_start_matches("error: ").to_owned();
             Failure::usage(message).hint("see `skillfreeze help`")
         }
         Unusable::Variable { name, value } => {

@@ -147,7 +147,8 @@ impl Run {
             return Ok(0);
         }
         let id = run_id().map_err(Failure::of_launch)?;
-        let records = self.records(store.as_ref(), &id).map_err(Failure::of_launch)?;
+        let records =
+            self.records(context, launch.plan(), store.as_ref(), &id).map_err(Failure::of_launch)?;
         let run = RunContext { id, actor: users::actor(), requested, packages };
         let mut session = Session::new(run, now, &progress);
         session.records = records;

@@ -11,6 +11,9 @@ use skillfreeze::preparer::{Existing, Frozen, Reference, Resolved, Selection, Sn
 use crate::context::Context;
 use crate::exit::Failure;
 
+/// More than any list of references or variables that somebody means.
+const MAX_TEXT_BYTES: u64 = 1 << 20;
+
 /// Where packages come from and how they are taken in.
 #[derive(Debug, Args)]
 pub(crate) struct SourceArgs {
@@ -69,10 +72,13 @@ impl SelectionArgs {
 pub(crate) fn read_text(path: &Utf8PathBuf) -> Result<String, Failure> {
     let mut text = String::new();
     let read = if path == "-" {
-        std::io::stdin().read_to_string(&mut text)
+        std::io::stdin().take(MAX_TEXT_BYTES).read_to_string(&mut text)
     } else {
-        std::fs::File::open(path).and_then(|mut file| file.read_to_string(&mut text))
+        std::fs::File::open(path).and_then(|file| file.take(MAX_TEXT_BYTES).read_to_string(&mut text))
     };
+    if text.len() as u64 == MAX_TEXT_BYTES {
+        return Err(Failure::usage(format!("`{path}` is longer than {MAX_TEXT_BYTES} bytes")));
+    }
     read.map_err(|error| Failure::io(format_args!("cannot read `{path}`"), &error))?;
     Ok(text)
 }

@@ -64,7 +64,10 @@ impl Verify {
     pub(crate) fn run(&self, context: &Context) -> Result<u8, Failure> {
         let named = self.named(context)?;
         let progress = context.progress();
-        let options = CheckOptions::new(&progress).portable(self.portable);
+        // A file of somebody else than whose the snapshot is could be changed by that somebody.
+        let owner = Stamp::of(&named.dir).map(|stamp| stamp.owner);
+        let owners = [0, rustix::process::geteuid().as_raw(), owner.unwrap_or_default()];
+        let options = CheckOptions::new(&progress).portable(self.portable).owners(&owners);
         let check = check_snapshot(&named.dir, named.digest, &options);
         drop(progress);
         let warnings = warnings(&named)?;

@@ -42,7 +42,7 @@ fn bind(source: &str, target: &str, writable: bool, kind: EntryKind) -> Bind {
 
 fn guard(path: &str, kind: EntryKind) -> Guard {
     let found = Guarded { canonical: path.into(), identity: (1, 2), kind };
-    Guard { path: path.into(), found: Some(found) }
+    Guard { path: path.into(), found: Some(found), route: vec![path.into()] }
 }
 
 /// Everything that can be asked for at once.
@@ -67,7 +67,7 @@ fn full() -> LaunchRequest {
         guards: vec![
             guard("/home/u/ws/.agents/skills", EntryKind::Directory),
             guard("/home/u/ws/skillfreeze.toml", EntryKind::File),
-            Guard { path: "/home/u/ws/skillfreeze.lock".into(), found: None },
+            Guard { path: "/home/u/ws/skillfreeze.lock".into(), found: None, route: Vec::new() },
         ],
     }
 }

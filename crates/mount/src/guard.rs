@@ -12,6 +12,9 @@ pub struct Guard {
     pub path: Utf8PathBuf,
     /// What was there.
     pub found: Option<Guarded>,
+    /// Every directory and link that the path leads through, and where it ends: who can write one of
+    /// them can lead it elsewhere.
+    pub route: Vec<Utf8PathBuf>,
 }
 
 /// What a guarded path led to.
@@ -28,8 +31,7 @@ pub struct Guarded {
 impl Guard {
     /// Whether a command that can write this bind could put something else in the guarded place.
     pub(crate) fn is_exposed_by(&self, bind: &Bind) -> bool {
-        let found = self.found.iter().map(|found| &found.canonical);
-        bind.writable && found.chain([&self.path]).any(|path| path.starts_with(&bind.source))
+        bind.writable && self.route.iter().any(|path| path.starts_with(&bind.source))
     }
 }
 
@@ -118,7 +120,7 @@ mod tests {
 
     fn guard(path: &str, kind: EntryKind) -> Guard {
         let found = Guarded { canonical: path.into(), identity: (1, 1), kind };
-        Guard { path: path.into(), found: Some(found) }
+        Guard { path: path.into(), found: Some(found), route: vec![path.into()] }
     }
 
     fn shown(protection: &Protection) -> Vec<String> {
@@ -133,7 +135,7 @@ mod tests {
             guard("/ws/.claude/skills", EntryKind::Directory),
             guard("/ws/skillfreeze.toml", EntryKind::File),
             guard("/elsewhere", EntryKind::Directory),
-            Guard { path: "/ws/skillfreeze.lock".into(), found: None },
+            Guard { path: "/ws/skillfreeze.lock".into(), found: None, route: Vec::new() },
         ];
         let protection = protect(vec![bind("/ws", true)], &guards).unwrap();
         assert_eq!(

@@ -47,6 +47,8 @@ fn become_bubblewrap(numbers: Numbers) -> Result<Infallible, Failed> {
         stage(snapshot, identity)?;
         give_up_root(identity)?;
     }
+    // The caller's keys are not for the command, which would find them in an inherited keyring.
+    skillfreeze_sys::join_new_session_keyring().map_err(during("leaving the caller's keyring"))?;
     // Whatever else the caller's process had open ends here.
     skillfreeze_sys::cloexec_from(3).map_err(during("closing descriptors"))?;
     for number in numbers.all(plan.binds).chain(plan.keep) {

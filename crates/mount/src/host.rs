@@ -315,6 +315,40 @@ fn kind_of(found: fs::FileType) -> EntryKind {
     }
 }
 
+/// The directories and links that an absolute path leads through, and where it ends or would end,
+/// each by its canonical place.
+fn route(path: &Utf8Path) -> Vec<Utf8PathBuf> {
+    /// As many links as Linux follows.
+    const MAX_LINKS: usize = 40;
+    let mut route = Vec::new();
+    let mut at = Utf8PathBuf::from("/");
+    let mut links = 0;
+    let mut pending: Vec<String> = path.components().rev().map(|part| part.as_str().to_owned()).collect();
+    while let Some(part) = pending.pop() {
+        match part.as_str() {
+            "/" => at = "/".into(),
+            "." => {}
+            ".." => {
+                at.pop();
+            }
+            part => {
+                let place = at.join(part);
+                let target =
+                    fs::read_link(&place).ok().and_then(|target| Utf8PathBuf::from_path_buf(target).ok());
+                route.push(place.clone());
+                match target {
+                    Some(target) if links < MAX_LINKS => {
+                        links += 1;
+                        pending.extend(target.components().rev().map(|part| part.as_str().to_owned()));
+                    }
+                    _ => at = place,
+                }
+            }
+        }
+    }
+    route
+}
+
 impl Bind {
     /// Resolves a path of the host, links included, and describes the bind of what is there.
     ///
@@ -347,7 +381,7 @@ impl Guard {
                 kind: kind_of(found.file_type()),
             })
         });
-        Self { path: path.to_owned(), found }
+        Self { path: path.to_owned(), found, route: route(path) }
     }
 
     /// Looks at the places where a project keeps skills and configuration, in a directory and in the
@@ -392,6 +426,18 @@ mod tests {
         assert!(!present.has_changed());
         fs::create_dir(&path).unwrap();
         assert!(present.has_changed());
+    }
+
+    #[test]
+    fn a_route_names_every_link_on_the_way() {
+        let temp = tempfile::tempdir().unwrap();
+        let top = Utf8PathBuf::from_path_buf(temp.path().canonicalize().unwrap()).unwrap();
+        fs::create_dir_all(top.join("data/ws")).unwrap();
+        std::os::unix::fs::symlink("data", top.join("link")).unwrap();
+        std::os::unix::fs::symlink("../../other/skills", top.join("data/ws/skills")).unwrap();
+        let route = route(&top.join("link/ws/skills"));
+        let below: Vec<&Utf8Path> = route.iter().filter_map(|path| path.strip_prefix(&top).ok()).collect();
+        assert_eq!(below, ["", "link", "data", "data/ws", "data/ws/skills", "other", "other/skills"]);
     }
 
     #[test]

@@ -10,9 +10,10 @@ use std::process::Command;
 use std::thread;
 
 use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::Pid;
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use rustix::io::Errno;
+use rustix::process::{
+    DumpableBehavior, Pid, Resource, Rlimit, WaitOptions, getrlimit, set_dumpable_behavior, setrlimit, wait,
+};
 
 use crate::protocol::{InnerPlan, Numbers, Report, receive};
 use crate::selfcheck;
@@ -72,12 +73,15 @@ fn supervise(plan: &InnerPlan, report: &File, control: File) -> Result<Report, R
 /// Starts the command in a process group of its own, so that a signal reaches what it started too,
 /// as one typed at a terminal does.
 fn start(plan: &InnerPlan) -> io::Result<Pid> {
+    // `main` may have raised its own limit to hand everything down.
+    let limit = Rlimit { current: plan.descriptors, ..getrlimit(Resource::Nofile) };
+    setrlimit(Resource::Nofile, limit)?;
     let (program, arguments) = plan.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
     command.args(arguments).env_clear().envs(plan.environment.iter().map(|(name, value)| (name, value)));
     let child = command.process_group(0).spawn()?;
-    let id = i32::try_from(child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
-    Ok(Pid::from_raw(id))
+    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    id.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Sends each signal that `main` writes into the pipe on to the command's group; ends the sandbox
@@ -88,7 +92,7 @@ fn relay_signals(mut control: File, command: Pid) {
         while control.read_exact(&mut number).is_ok() {
             if let Ok(signal) = Signal::try_from(i32::from(number[0])) {
                 // The command may have ended just now.
-                let _ = killpg(command, signal);
+                let _ = killpg(nix::unistd::Pid::from_raw(command.as_raw_nonzero().get()), signal);
             }
         }
         std::process::exit(125);
@@ -98,12 +102,16 @@ fn relay_signals(mut control: File, command: Pid) {
 /// Reaps every child, also those that the command left behind, until the command itself has ended.
 fn reap_until(command: Pid) -> Report {
     loop {
-        match waitpid(None, None) {
-            Ok(WaitStatus::Exited(pid, status)) if pid == command => return Report::Exited { status },
-            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == command => {
-                return Report::Killed { signal: signal as i32 };
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == command => {
+                if let Some(status) = status.exit_status() {
+                    return Report::Exited { status };
+                }
+                if let Some(signal) = status.terminating_signal() {
+                    return Report::Killed { signal };
+                }
             }
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
                 let doing = "waiting for the command".to_owned();
                 return Report::HelperFailed { doing, message: error.to_string() };

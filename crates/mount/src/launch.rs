@@ -10,6 +10,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use command_fds::{CommandFdExt as _, FdMapping};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use skillfreeze_manifest::{EntryKind, Progress, Stamp};
 
 use crate::bind::{Bind, overlaps};
@@ -30,6 +31,8 @@ use crate::verify::Verified;
 /// Directories over which the helper of root mounts the snapshot, in its own mount namespace; the
 /// first that no bind comes from.
 const STAGES: [&str; 5] = ["/mnt", "/media", "/srv", "/opt", "/home"];
+/// Descriptors that a launch needs beside those that it hands down.
+const SPARE_DESCRIPTORS: u64 = 32;
 /// The most of bubblewrap's messages that is kept.
 const MAX_MESSAGE_BYTES: u64 = 16 << 10;
 
@@ -212,6 +215,7 @@ impl Launch {
     fn start(&self) -> Result<Running, LaunchError> {
         let fail = |doing| move |source| LaunchError::Start { doing, source };
         let plan = &self.plan;
+        refuse_directories()?;
         let numbers = Numbers::above(&plan.keep);
         let binds: Vec<&Bind> = plan.binds().collect();
         let identity = self.identity(&binds).map_err(fail("choosing where to mount the snapshot"))?;
@@ -221,7 +225,8 @@ impl Launch {
         };
         let sources = Sources { snapshot, first_bind: numbers.first_bind() };
         let arguments = join_nul(&arguments(plan, &sources));
-        let inner = self.inner_plan().map_err(fail("examining the snapshot"))?;
+        let descriptors = room_for(numbers, binds.len()).map_err(fail("making room for descriptors"))?;
+        let inner = self.inner_plan(descriptors).map_err(fail("examining the snapshot"))?;
         let helper = HelperPlan {
             bubblewrap: plan.backend.path.clone(),
             binds: binds.len(),
@@ -294,14 +299,15 @@ impl Launch {
         Ok(Some(Identity { user, group, stage: stage.to_owned() }))
     }
 
-    fn inner_plan(&self) -> io::Result<InnerPlan> {
+    fn inner_plan(&self, descriptors: Option<u64>) -> io::Result<InnerPlan> {
         let plan = &self.plan;
         let Stamp { device, inode, .. } = Stamp::of(&self.verified)?;
         Ok(InnerPlan {
             command: plan.command.clone(),
             environment: plan.environment.clone().into_iter().collect(),
             keep: plan.keep.clone(),
-            user: plan.user.0,
+            descriptors,
+            user: plan.user,
             skills_dir: plan.names.skills_dir.clone(),
             identity: (device, inode),
             skills: plan.skills.clone(),
@@ -326,6 +332,37 @@ fn write_all(records: &[RecordFile], record: &RunRecord) -> Result<(), LaunchErr
 /// bubblewrap's `--args` takes options each ended by a NUL.
 fn join_nul(arguments: &[std::ffi::OsString]) -> Vec<u8> {
     arguments.iter().flat_map(|argument| argument.as_encoded_bytes().iter().copied().chain([0])).collect()
+}
+
+/// A directory as a standard stream would be a way into the host for whoever gets it.
+fn refuse_directories() -> Result<(), LaunchError> {
+    let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
+    for (name, stream) in [
+        ("standard input", stdin.as_fd()),
+        ("standard output", stdout.as_fd()),
+        ("standard error", stderr.as_fd()),
+    ] {
+        if Stamp::of(stream).is_ok_and(|stamp| stamp.kind == EntryKind::Directory) {
+            return Err(LaunchError::Directory { name });
+        }
+    }
+    Ok(())
+}
+
+/// Sees to it that this process may open as many descriptors as are handed down, and says how many
+/// it might open before.
+fn room_for(numbers: Numbers, binds: usize) -> io::Result<Option<u64>> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let last = u64::try_from(numbers.first_bind()).unwrap_or(0) + binds as u64;
+    // Each is open here and at its number at once, beside what the caller has open anyway.
+    let needed = last + binds as u64 + SPARE_DESCRIPTORS;
+    if current.is_some_and(|current| current < needed) {
+        if maximum.is_some_and(|maximum| maximum < needed) {
+            return Err(rustix::io::Errno::MFILE.into());
+        }
+        setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum })?;
+    }
+    Ok(current)
 }
 
 fn open_own_program() -> io::Result<OwnedFd> {

@@ -23,6 +23,12 @@ pub enum LaunchError {
         /// What the system said.
         source: io::Error,
     },
+    /// A standard stream is a directory, which would open the host to the command.
+    #[error("the {name} is a directory")]
+    Directory {
+        /// Which stream.
+        name: &'static str,
+    },
     /// The helper, or the first process inside, could not do its part.
     #[error("cannot start the sandbox: {doing}: {message}")]
     Helper {
@@ -91,6 +97,7 @@ impl LaunchError {
         match self {
             Self::Record(_) => "record-not-written",
             Self::Start { .. } | Self::Helper { .. } => "sandbox-start",
+            Self::Directory { .. } => "stream-directory",
             Self::Refused { refusal, .. } => refusal.code,
             Self::Bubblewrap { .. } => "bwrap-failed",
             Self::SelfCheck { check, .. } => check,

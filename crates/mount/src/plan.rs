@@ -25,6 +25,18 @@ const EXTENSIONS_BYTES: u64 = 256 << 20;
 const SHM_BYTES: u64 = 64 << 20;
 /// The sandbox's home.
 const HOME: &str = "/tmp/home";
+/// The variable that tells the command what its launch promises.
+const INTEGRITY_VARIABLE: &str = "SKILLS_INTEGRITY";
+/// Variables that every command has. Shared caches of bytecode let another revision's code run, or a
+/// planted one: each launch has its own, and writes none.
+const DEFAULTS: [(&str, &str); 6] = [
+    ("HOME", HOME),
+    ("TMPDIR", "/tmp"),
+    ("XDG_CACHE_HOME", "/tmp/home/.cache"),
+    ("PYTHONDONTWRITEBYTECODE", "1"),
+    ("PYTHONPYCACHEPREFIX", "/tmp/home/.cache/python"),
+    ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+];
 /// Who runs a command that root started and that no workspace gives to somebody: `nobody`.
 const NOBODY: (u32, u32) = (65534, 65534);
 
@@ -155,7 +167,7 @@ pub enum PlanError {
     #[error(transparent)]
     Bind(#[from] BindError),
     /// The command would run as root, or in root's group.
-    #[error("the command cannot run as user 0 or in group 0")]
+    #[error("the command cannot run as user 0 or in group 0, nor as the number that stands for neither")]
     UserRoot,
     /// Only root can run a command as somebody else.
     #[error("{}:{} cannot run a command as {}:{}", .caller.0, .caller.1, .user.0, .user.1)]
@@ -219,7 +231,7 @@ impl LaunchPlan {
     }
 
     /// What of the host the sandbox is lent, in the order of the mounts.
-    pub(crate) fn binds(&self) -> impl Iterator<Item = &Bind> {
+    pub fn binds(&self) -> impl Iterator<Item = &Bind> {
         self.mounts.iter().filter_map(|mount| match mount {
             Mount::Bind(bind) => Some(bind),
             _ => None,
@@ -322,8 +334,12 @@ fn check_names(names: &Names, host: &Host) -> Result<(), PlanError> {
             && !name.starts_with(|first: char| first.is_ascii_digit())
             && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
     };
-    for name in [&names.skills_variable, &names.extensions_variable] {
-        if !is_name(name) {
+    let own = [&names.skills_variable, &names.extensions_variable];
+    for (index, name) in own.into_iter().enumerate() {
+        let is_taken = name == INTEGRITY_VARIABLE
+            || DEFAULTS.iter().any(|(default, _)| name == default)
+            || own[..index].contains(&name);
+        if !is_name(name) || is_taken {
             return Err(PlanError::Variable { name: name.clone() });
         }
     }
@@ -345,7 +361,8 @@ fn choose_user(
     let owner = request.workspace.as_ref().map(|workspace| workspace.owner).filter(|owner| owner.0 != 0);
     let owner = owner.map(|(user, group)| (user, if group == 0 { NOBODY.1 } else { group }));
     let user = request.user.or(owner).unwrap_or(NOBODY);
-    if user.0 == 0 || user.1 == 0 {
+    // The highest number means nobody to the system calls, and so no change.
+    if [user.0, user.1].iter().any(|id| matches!(*id, 0 | u32::MAX)) {
         return Err(PlanError::UserRoot);
     }
     if let Some(workspace) = request.workspace.as_ref().filter(|workspace| workspace.owner.0 == 0) {
@@ -437,21 +454,11 @@ fn plan_environment(
     integrity: Integrity,
 ) -> Result<BTreeMap<OsString, OsString>, PlanError> {
     let mut environment: BTreeMap<OsString, OsString> = BTreeMap::new();
-    // Shared caches of bytecode let another revision's code run, or a planted one: each launch has
-    // its own, and writes none.
-    let defaults = [
-        ("HOME", HOME),
-        ("TMPDIR", "/tmp"),
-        ("XDG_CACHE_HOME", "/tmp/home/.cache"),
-        ("PYTHONDONTWRITEBYTECODE", "1"),
-        ("PYTHONPYCACHEPREFIX", "/tmp/home/.cache/python"),
-        ("PATH", "/usr/local/bin:/usr/bin:/bin"),
-    ];
-    environment.extend(defaults.map(|(name, value)| (name.into(), value.into())));
+    environment.extend(DEFAULTS.map(|(name, value)| (name.into(), value.into())));
     let own = [
         (names.skills_variable.as_str(), names.skills_dir.as_str()),
         (names.extensions_variable.as_str(), names.extensions_dir.as_str()),
-        ("SKILLS_INTEGRITY", integrity.as_str()),
+        (INTEGRITY_VARIABLE, integrity.as_str()),
     ];
     for (name, value) in &request.environment {
         if name.is_empty()

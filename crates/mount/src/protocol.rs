@@ -135,8 +135,10 @@ pub(crate) struct InnerPlan {
     pub(crate) environment: Vec<(OsString, OsString)>,
     /// Descriptors that it keeps.
     pub(crate) keep: Vec<RawFd>,
-    /// Who it must be.
-    pub(crate) user: u32,
+    /// The soft limit of open descriptors that the caller had; none is no limit.
+    pub(crate) descriptors: Option<u64>,
+    /// Who it must be: the numeric user and group.
+    pub(crate) user: (u32, u32),
     /// Where the snapshot is mounted.
     pub(crate) skills_dir: Utf8PathBuf,
     /// Device and inode of the directory that was hashed.
@@ -211,7 +213,8 @@ mod tests {
             command: vec![name.clone()],
             environment: vec![(name.clone(), name.clone())],
             keep: Vec::new(),
-            user: 1,
+            descriptors: Some(1024),
+            user: (1, 1),
             skills_dir: "/skills".into(),
             identity: (1, 2),
             skills: Vec::new(),

@@ -10,7 +10,9 @@ use std::io::{self, Write as _};
 use camino::Utf8PathBuf;
 use cap_std::fs::{Dir, OpenOptions};
 use serde::{Deserialize, Serialize};
-use skillfreeze_manifest::{Check, Digest, Fault, SkillId, Version, open_dir, to_canonical_bytes};
+use skillfreeze_manifest::{
+    Check, Digest, EntryKind, Fault, SkillId, Stamp, Version, describe_kind, open_dir, to_canonical_bytes,
+};
 
 use crate::exit::Exit;
 use crate::host::Bubblewrap;
@@ -270,10 +272,21 @@ pub struct RecordFile {
 }
 
 impl RecordFile {
-    /// Keeps the record as `name` in `dir`.
-    #[must_use]
-    pub fn new(dir: Dir, name: String) -> Self {
-        Self { dir, name }
+    /// Keeps the record as `name` in `dir`, where there is nothing yet or a regular file, which the
+    /// record replaces.
+    ///
+    /// # Errors
+    /// `AlreadyExists` where something else is there: a device or a pipe that was replaced would be
+    /// lost.
+    pub fn new(dir: Dir, name: String) -> io::Result<Self> {
+        match Stamp::at(&dir, name.as_bytes()) {
+            Ok(stamp) if stamp.kind != EntryKind::File => {
+                let kind = describe_kind(stamp.kind);
+                Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("it is a {kind}")))
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(Self { dir, name }),
+        }
     }
 
     /// Writes the record, in place of an earlier one if there is one.

@@ -64,9 +64,12 @@ fn fail(check: &'static str, detail: String) -> Failed {
 }
 
 fn check_identity(plan: &InnerPlan) -> Result<(), Failed> {
-    let user = rustix::process::geteuid().as_raw();
-    if user != plan.user || user == 0 {
-        return Err(fail("user", format!("the command would run as user {user} instead of {}", plan.user)));
+    let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    if user != plan.user || user.0 == 0 {
+        let ((user, group), planned) = (user, plan.user);
+        let detail =
+            format!("the command would run as {user}:{group} instead of {}:{}", planned.0, planned.1);
+        return Err(fail("user", detail));
     }
     let found = stat(plan.skills_dir.as_std_path())
         .map_err(|error| fail("mount-not-visible", format!("`{}`: {error}", plan.skills_dir)))?;

@@ -88,7 +88,8 @@ impl Verified {
         if !is_trusted_owner(stamp.owner) {
             return Err(VerifyError::Owner { path: path.to_owned(), owner: stamp.owner });
         }
-        let check = check_snapshot(&dir, Some(digest), &CheckOptions::new(progress));
+        let check =
+            check_snapshot(&dir, Some(digest), &CheckOptions::new(progress).owners(&trusted_owners()));
         let Check { manifest, faults, files, bytes, .. } = check;
         match manifest {
             Some(manifest) if faults.is_empty() => {
@@ -101,7 +102,7 @@ impl Verified {
     /// Hashes everything once more, by the same handle.
     #[must_use]
     pub fn check_again(&self, progress: &dyn Progress) -> Check {
-        check_snapshot(&self.dir, Some(self.digest), &CheckOptions::new(progress))
+        check_snapshot(&self.dir, Some(self.digest), &CheckOptions::new(progress).owners(&trusted_owners()))
     }
 
     /// Where the snapshot was opened.
@@ -135,8 +136,13 @@ impl AsFd for Verified {
     }
 }
 
+/// Those who could change a snapshot anyway: root and the caller.
+fn trusted_owners() -> [u32; 2] {
+    [0, rustix::process::geteuid().as_raw()]
+}
+
 /// Whether what `owner` may change can be changed only by the caller or by root.
 #[must_use]
 pub fn is_trusted_owner(owner: u32) -> bool {
-    owner == 0 || owner == rustix::process::geteuid().as_raw()
+    trusted_owners().contains(&owner)
 }

@@ -62,6 +62,25 @@ pub fn is_ignored(signal: i32) -> bool {
     done == 0 && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
+/// Leaves the session keyring for a new, empty one, by keyctl(2) `KEYCTL_JOIN_SESSION_KEYRING`.
+///
+/// Where keyrings are not there, or a system-call filter forbids them, there is nothing to leave: the
+/// processes that follow cannot reach a key either.
+///
+/// # Errors
+/// What keyctl(2) says otherwise.
+#[cfg(target_os = "linux")]
+pub fn join_new_session_keyring() -> io::Result<()> {
+    let anonymous: *const libc::c_char = std::ptr::null();
+    // SAFETY: a null name asks for an anonymous keyring, and no memory is touched.
+    let done = unsafe { libc::syscall(libc::SYS_keyctl, libc::KEYCTL_JOIN_SESSION_KEYRING, anonymous) };
+    match io::Error::last_os_error() {
+        _ if done != -1 => Ok(()),
+        error if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => Ok(()),
+        error => Err(error),
+    }
+}
+
 /// Marks every descriptor from `first` up close-on-exec, by close_range(2) with
 /// `CLOSE_RANGE_CLOEXEC` (Linux 5.11), or one by one where the kernel lacks it.
 ///

@@ -1,23 +1,26 @@
 //! What stays of a run: its name and its records.
 
-use skillfreeze::mount::RecordFile;
+use camino::Utf8Path;
+use skillfreeze::mount::{LaunchPlan, RecordFile};
 use skillfreeze::store::Store;
 
 use super::Run;
 use crate::commands::show::run_path;
-use crate::context::{absolute, now, open_dir};
+use crate::context::{Context, absolute, canonical, now, open_dir};
 use crate::exit::Failure;
 
 impl Run {
     /// The files that the record of this run is kept in: the one that was named, and the store's.
-    pub(super) fn records(&self, store: Option<&Store>, id: &str) -> Result<Vec<RecordFile>, Failure> {
+    pub(super) fn records(
+        &self,
+        context: &Context,
+        plan: &LaunchPlan,
+        store: Option<&Store>,
+        id: &str,
+    ) -> Result<Vec<RecordFile>, Failure> {
         let mut records = Vec::new();
         if let Some(file) = &self.record {
-            let path = absolute(file)?;
-            let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
-                return Err(Failure::usage(format!("`--record {file}` names no file")));
-            };
-            records.push(RecordFile::new(open_dir(above)?, name.to_owned()));
+            records.push(named_record(context, plan, file)?);
         }
         let Some(store) = store else { return Ok(records) };
         let writable = match store.is_writable() {
@@ -29,7 +32,8 @@ impl Run {
             let (above, name) = path.rsplit_once('/').unwrap_or(("", &path));
             let made = runs.create_dir_all(above).and_then(|()| runs.open_dir(above));
             let dir = made.map_err(|error| Failure::io("cannot make a place for the run record", &error))?;
-            Ok(RecordFile::new(dir, name.to_owned()))
+            RecordFile::new(dir, name.to_owned())
+                .map_err(|error| Failure::io("cannot keep the run record", &error))
         });
         match kept {
             Ok(file) => records.push(file),
@@ -39,6 +43,28 @@ impl Run {
         }
         Ok(records)
     }
+}
+
+/// The file that the command line names, which neither the command nor the store may have a use for.
+fn named_record(context: &Context, plan: &LaunchPlan, file: &Utf8Path) -> Result<RecordFile, Failure> {
+    let path = absolute(file)?;
+    let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Failure::usage(format!("`--record {file}` names no file")));
+    };
+    let above = canonical(above)?;
+    if let Some(bind) = plan.binds().find(|bind| bind.writable && above.starts_with(&bind.source)) {
+        let message = format!("`--record {file}` lies in `{}`, which the command can write", bind.source);
+        return Err(Failure::new("record-writable", message).hint("keep the record elsewhere"));
+    }
+    if let Ok(root) = context.root().and_then(|root| canonical(&root))
+        && above.starts_with(&root)
+    {
+        let message = format!("`--record {file}` lies in the store, which keeps its own record");
+        return Err(Failure::new("record-in-store", message)
+            .hint("keep the record elsewhere, or leave `--record` out"));
+    }
+    RecordFile::new(open_dir(&above)?, name.to_owned())
+        .map_err(|error| Failure::io(format_args!("cannot keep the record in `{file}`"), &error))
 }
 
 /// A name for a run: when it began, and a random part.
