@@ -189,7 +189,7 @@ pub(crate) fn now() -> String {
 /// A snapshot, as a command line names it.
 #[derive(Debug)]
 pub(crate) struct Named {
-    /// Its directory.
+    /// Its directory, or what a store has in the place of one: only a check says which.
     pub(crate) dir: Dir,
     /// Where that is.
     pub(crate) path: Utf8PathBuf,

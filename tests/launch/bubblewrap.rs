@@ -172,8 +172,11 @@ fn a_bubblewrap_that_others_may_write_is_refused() {
         skip!("only root makes programs that are root's");
     }
     for place in Place::each() {
-        // Beside the working directory, where it would be found.
-        let bin = place.env.work().parent().unwrap().join("bin");
+        // Not below the working directory, where it would not be looked for, nor below anything that
+        // is the user's.
+        let top = tempfile::tempdir().unwrap();
+        set_mode(top.path(), 0o755);
+        let bin = top.path().join("bin");
         directory(&bin);
         let program = bin.join("bwrap");
         fs::copy("/usr/bin/bwrap", &program).unwrap();

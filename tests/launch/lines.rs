@@ -19,8 +19,8 @@ fn a_launch_tells_its_steps_in_order() {
         let checked =
             |event| json!({"schema": schema, "event": event, "files": 3, "bytes": bytes, "faults": []});
         let expected = [
-            json!({"schema": schema, "event": "planned", "snapshot": place.digest,
-                   "integrity": "read-only", "how": "bind"}),
+            json!({"schema": schema, "event": "planned", "run": place.record()["id"],
+                   "snapshot": place.digest, "integrity": "read-only", "how": "bind"}),
             checked("verified"),
             json!({"schema": schema, "event": "started"}),
             json!({"schema": schema, "event": "exited", "status": 3}),

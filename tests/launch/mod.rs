@@ -1,5 +1,6 @@
 //! Launches as a caller sees them, and as the command inside does.
 
+mod after;
 mod attack;
 mod bubblewrap;
 mod environment;

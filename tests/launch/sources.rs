@@ -65,7 +65,7 @@ fn live_sources_cannot_be_changed_or_moved_away() {
             .map(|path| place.work("ws").join(path));
         assert_eq!(place.record()["launch"]["live_sources_visible"], json!(visible));
         let warned = place.run(&["--workspace", "ws"], &["true"]);
-        assert!(warned.stderr.contains("the command can read skills that are not frozen"), "{warned:#?}");
+        assert!(warned.stderr.contains("the command can read what is not frozen"), "{warned:#?}");
     }
 }
 

@@ -1,10 +1,11 @@
 //! `verify`: re-hashes everything.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use cap_std::fs::Dir;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::json;
-use skillfreeze::manifest::{Check, CheckOptions, Digest, Fault, Stamp, check_snapshot};
+use skillfreeze::manifest::{Check, CheckOptions, Digest, EntryKind, Fault, Stamp, check_snapshot};
 use skillfreeze::mount::{RunRecord, is_trusted_owner};
 
 use super::show::find_run;
@@ -134,24 +135,26 @@ impl Verify {
 
 fn warnings(named: &Named) -> Result<Vec<Warning>, Failure> {
     let mut warnings = Vec::new();
-    let mut look = |path: &Utf8Path, code_owner, code_mode| -> Result<(), Failure> {
-        let stamp = Stamp::of(open_dir(path)?)
+    let mut look = |path: &Utf8Path, handle: &Dir, code_owner, code_mode| -> Result<(), Failure> {
+        let stamp = Stamp::of(handle)
             .map_err(|error| Failure::io(format_args!("cannot examine `{path}`"), &error))?;
         if !is_trusted_owner(stamp.owner) {
             let message = format!("`{path}` belongs to user {}, who is neither you nor root", stamp.owner);
             warnings.push(Warning { code: code_owner, message });
         }
-        if stamp.mode & 0o022 != 0 {
+        // The mode of a link means nothing; that it is one is a fault.
+        if stamp.kind != EntryKind::Link && stamp.mode & 0o022 != 0 {
             let message = format!("`{path}` can be written by others (mode {:04o})", stamp.mode);
             warnings.push(Warning { code: code_mode, message });
         }
         Ok(())
     };
-    look(&named.path, "snapshot-owner", "snapshot-writable-by-others")?;
+    look(&named.path, &named.dir, "snapshot-owner", "snapshot-writable-by-others")?;
     if named.in_store
         && let Some(root) = named.path.ancestors().nth(3)
     {
-        look(&canonical(root)?, "store-owner", "store-writable-by-others")?;
+        let root = canonical(root)?;
+        look(&root, &open_dir(&root)?, "store-owner", "store-writable-by-others")?;
     }
     Ok(warnings)
 }

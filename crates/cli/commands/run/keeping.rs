@@ -63,8 +63,9 @@ fn named_record(context: &Context, plan: &LaunchPlan, file: &Utf8Path) -> Result
         return Err(Failure::new("record-in-store", message)
             .hint("keep the record elsewhere, or leave `--record` out"));
     }
-    RecordFile::new(open_dir(&above)?, name.to_owned())
-        .map_err(|error| Failure::io(format_args!("cannot keep the record in `{file}`"), &error))
+    RecordFile::new(open_dir(&above)?, name.to_owned()).map_err(|error| {
+        Failure::new("record-not-written", format!("cannot keep the record in `{file}`: {error}"))
+    })
 }
 
 /// A name for a run: when it began, and a random part.
