@@ -1,14 +1,14 @@
 #!/bin/sh
-# audit.sh DIR [sha256:DIGEST]: checks a snapshot with sha256sum, jq and find alone; 0 if all matches, else 1.
+# audit.sh DIR [sha256:DIGEST]: checks a snapshot with sha256sum, jq and find alone; 0 if all matches, 1 if not.
 # Its verdict is that of `skillfreeze verify --portable`. It cannot see: modes beyond the execute bit (a copy
 # need not keep them); ids, versions and paths that no package may have (the shell has no Unicode tables), as
 # long as the files are there under them; and changes between its looks, as it opens by path: audit a copy.
 set -u
-cd "${1:?usage: audit.sh DIR [sha256:DIGEST]}" || exit 1
+cd "${1:-/nonexistent}" 2>&- || { echo "usage: audit.sh DIR [sha256:DIGEST]" >&2; exit 2; }
 m=.snapshot.json
 faults=$({ # An ordinary file, of the length that verify reads; its digest; then its form, by writing it anew.
-  [ -n "$(find $m -type f -size -2097153)" ] || { echo "$m: missing, or no manifest"; exit; }
-  sum=$(sha256sum <$m); [ "${2:-sha256:${sum%% *}}" = "sha256:${sum%% *}" ] || { echo manifest-digest; exit; }
+  [ -n "$(find $m -type f -size -131073 2>&-)" ] || { echo "$m: missing, or no manifest"; exit; }
+  sum=$(sha256sum <$m); [ "${2:-sha256:${sum%% *}}" = "sha256:${sum%% *}" ] || { echo "manifest-digest: found sha256:${sum%% *}"; exit; }
   [ "$sum" = "$(jq -ncSj 'input | {schema: "skillfreeze.snapshot.v1", packages: .packages | unique_by(.id) | map(
     {digest, id, revision: .digest[7:19], files: .files | unique_by(.path) | map({digest, executable, path, size})}
     + if .version then {version} else {} end)}' $m | sha256sum)" ] || { echo manifest-invalid; exit; }

@@ -15,7 +15,7 @@ use crate::exit::Failure;
 /// Freeze a selection of skills into a snapshot, and print its digest
 ///
 /// Without a skill, everything that the sources hold is frozen, or without a source the store's
-/// active revisions. What a faulty package is found in is left out and reported, unless it was named.
+/// active revisions. A faulty package is then left out and reported; one that is named is an error.
 #[derive(Debug, Args)]
 pub(crate) struct Prepare {
     /// Skills: `id`, `id@3`, `id@version=1.2.0`, `id@sha256:…`, `source:id`
