@@ -137,6 +137,18 @@ fn what_cannot_be_meant_is_refused_before_anything_is_frozen() {
 }
 
 #[test]
+fn a_skill_without_an_active_revision_is_not_called_unknown() {
+    let env = environment(Runner::available()[0]);
+    package(env.work().join("src"), "demo");
+    env.run(["prepare", "--source", "src"]).ok();
+    let refused = env.run(["prepare", "--json", "demo"]).fails(4, "selection-inactive");
+    assert!(text(&refused["hint"]).contains("`demo@1`"), "{refused}");
+    env.run(["prepare", "demo@1"]).ok();
+    env.run(["add", "src/demo"]).ok();
+    env.run(["prepare", "demo"]).ok();
+}
+
+#[test]
 fn one_version_in_two_revisions_is_ambiguous() {
     let env = history();
     write(&env, "old/pdf", "pdf", "2.0", "two, mended in silence");

@@ -64,8 +64,8 @@ fn status_of(code: &str) -> u8 {
         code if code.starts_with("bind-") || code.starts_with("mount-target-") => USAGE,
         "integrity" | "journal-corrupt" | "archive-damaged" | "archive-digest" | "archive-missing"
         | "package-damaged" | "snapshot-unstable" => INTEGRITY,
-        "selection-unknown" | "snapshot-unknown" | "run-unknown" | "not-found" | "package-missing"
-        | "source-missing" | "nothing-selected" => NOT_FOUND,
+        "selection-unknown" | "selection-inactive" | "snapshot-unknown" | "run-unknown" | "not-found"
+        | "package-missing" | "source-missing" | "nothing-selected" => NOT_FOUND,
         "selection-ambiguous" | "selection-conflict" | "id-changed" | "source-changed" | "duplicate-id" => {
             CONFLICT
         }
@@ -244,6 +244,14 @@ impl From<ResolveError> for Failure {
             ResolveError::Unknown { near, .. } => {
                 let names: Vec<String> = near.iter().map(|id| format!("`{id}`")).collect();
                 failure.hint(format!("did you mean {}?", names.join(", "))).details(json!({ "near": near }))
+            }
+            ResolveError::Inactive { reference, numbers } => {
+                let names: Vec<String> =
+                    numbers.iter().map(|number| format!("`{}@{number}`", reference.id)).collect();
+                failure.hint(format!(
+                    "name one ({}), or make one active with `skillfreeze add DIR`",
+                    names.join(", ")
+                ))
             }
             ResolveError::Invalid { diagnostics, .. } => {
                 failure.hint("mend the package, or select others").details(json!({ "faults": diagnostics }))

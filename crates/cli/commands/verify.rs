@@ -5,7 +5,9 @@ use cap_std::fs::Dir;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::json;
-use skillfreeze::manifest::{Check, CheckOptions, Digest, EntryKind, Fault, Stamp, check_snapshot};
+use skillfreeze::manifest::{
+    Check, CheckOptions, Digest, EntryKind, Fault, FaultCode, MANIFEST_FILE, Stamp, check_snapshot,
+};
 use skillfreeze::mount::{RunRecord, is_trusted_owner};
 
 use super::show::find_run;
@@ -72,6 +74,7 @@ impl Verify {
         let check = check_snapshot(&named.dir, named.digest, &options);
         drop(progress);
         let warnings = warnings(&named)?;
+        let in_store = named.in_store;
         let output = VerifyOutput {
             schema: "skillfreeze.verify.v1",
             path: named.path,
@@ -101,6 +104,7 @@ impl Verify {
             format!("`{}` does not match: {count} fault{}", output.path, if count == 1 { "" } else { "s" });
         let mut failure = Failure::new("integrity", message);
         failure.status = INTEGRITY;
+        failure.hint = failure.hint.map(|usual| hint(&check, in_store).unwrap_or(usual));
         // As text they have been printed; who asked for something else finds them here.
         let shown = self.format == Format::Text && !context.output().is_json();
         Err(if shown { failure } else { failure.details(json!({ "faults": output.faults })) })
@@ -131,6 +135,33 @@ impl Verify {
             _ => context.snapshot(&record.snapshot.to_string(), Some(record.snapshot)),
         }
     }
+}
+
+/// What to do about these faults, where that is more than the usual.
+fn hint(check: &Check, in_store: bool) -> Option<String> {
+    if check.faults.iter().all(|fault| fault.code == FaultCode::WrongMode) {
+        return Some(
+            "a copy that lost its modes is checked with `--portable`; `cp -a` keeps them".to_owned(),
+        );
+    }
+    let [only] = check.faults.as_slice() else { return rebuild(check, in_store) };
+    if only.code == FaultCode::Missing && only.path == MANIFEST_FILE {
+        return Some("a snapshot's directory holds a `.snapshot.json`: is this one?".to_owned());
+    }
+    rebuild(check, in_store)
+}
+
+/// The command that builds a snapshot of the store again from the packages there.
+fn rebuild(check: &Check, in_store: bool) -> Option<String> {
+    /// More references than this are no command that anybody types.
+    const MOST: usize = 8;
+    let packages = check.manifest.as_ref().filter(|_| in_store)?.packages();
+    if packages.is_empty() || packages.len() > MOST {
+        return None;
+    }
+    let references: Vec<String> =
+        packages.iter().map(|package| format!("{}@{}", package.id(), package.revision())).collect();
+    Some(format!("build it again from the store's packages: `skillfreeze prepare {}`", references.join(" ")))
 }
 
 fn warnings(named: &Named) -> Result<Vec<Warning>, Failure> {

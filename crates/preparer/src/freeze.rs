@@ -10,8 +10,8 @@ use skillfreeze_manifest::{
 };
 use skillfreeze_store::{PackageError, Published, Store, StoreError};
 
-/// How often a snapshot that others publish and damage at the same time is tried.
-const ATTEMPTS: usize = 3;
+/// How often a snapshot that others set aside, publish and damage at the same time is tried.
+const ATTEMPTS: usize = 8;
 /// Files are copied in pieces of this size.
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -144,7 +144,11 @@ pub fn freeze(
             {
                 return Ok(Snapshot { digest, manifest, dir, reused: true, set_aside });
             }
-            set_aside.push(store.set_aside_snapshot(&digest)?);
+            match store.set_aside_snapshot(&digest, &dir)? {
+                Some(name) => set_aside.push(name),
+                // Others have found it damaged too, and may have built it again.
+                None => continue,
+            }
         }
         let staging = store.stage_snapshot()?;
         write_snapshot(store, staging.dir(), &manifest, &bytes, progress)?;

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use camino::Utf8PathBuf;
 use skillfreeze_catalog::{Catalog, Found};
 use skillfreeze_manifest::{Diagnostic, Digest, Severity, SkillId};
-use skillfreeze_store::{AddError, AddOptions, Candidate, Origin, Revision, Store, StoreError};
+use skillfreeze_store::{
+    AddError, AddOptions, Candidate, Origin, Revision, RevisionNumber, Store, StoreError,
+};
 
 use crate::freeze::Frozen;
 use crate::selection::{Pick, Reference, Selection};
@@ -72,6 +74,14 @@ pub enum ResolveError {
         /// Ids that look like it, sorted.
         near: Vec<SkillId>,
     },
+    /// The store has it, but none of its revisions is active.
+    #[error("no revision of `{reference}` is active")]
+    Inactive {
+        /// As given.
+        reference: Reference,
+        /// The numbers of its revisions, ascending.
+        numbers: Vec<RevisionNumber>,
+    },
     /// What has that name cannot be used.
     #[error("`{reference}` cannot be used: {}", .diagnostics.first().map_or_else(String::new, ToString::to_string))]
     Invalid {
@@ -113,6 +123,7 @@ impl ResolveError {
         match self {
             Self::Store(error) => error.code(),
             Self::Unknown { .. } => "selection-unknown",
+            Self::Inactive { .. } => "selection-inactive",
             Self::Invalid { .. } => "selection-invalid",
             Self::Ambiguous { .. } => "selection-ambiguous",
             Self::Conflict { .. } => "selection-conflict",
@@ -288,7 +299,14 @@ fn route<'a>(store: &Store, catalog: &'a Catalog, reference: &Reference) -> Resu
         Pick::Default if reference.source.is_some() || found.is_some() => from_source(),
         Pick::Default => match store.active(&reference.id)? {
             Some(revision) => Ok(Route::Store(Box::new(revision))),
-            None => from_source(),
+            None => {
+                let numbers: Vec<RevisionNumber> =
+                    store.revisions_of(&reference.id)?.into_iter().map(|revision| revision.number).collect();
+                if numbers.is_empty() {
+                    return from_source();
+                }
+                Err(ResolveError::Inactive { reference: reference.clone(), numbers })
+            }
         },
         Pick::Number(_) | Pick::Version(_) | Pick::Digest(_) => pick_revision(store, catalog, reference),
     }
