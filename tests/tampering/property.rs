@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use skillfreeze::Store;
 use skillfreeze::manifest::{CheckOptions, Diagnostic, FaultCode, Limits, Silent, check_snapshot};
-use skillfreeze::preparer::{Existing, Frozen, freeze};
+use skillfreeze::preparer::{Existing, Pin, freeze};
 use skillfreeze::store::{AddOptions, Author, Candidate, Describe, Description, Origin};
 use skillfreeze_testing::{directory, file, set_mode};
 
@@ -61,7 +61,7 @@ proptest! {
         let origin = Origin { source: None, path: "demo".into() };
         let candidate = Candidate { root: &root, directory: "demo".into(), origin, id: None };
         let added = store.add(&[candidate], &options).unwrap().remove(0).unwrap();
-        let packages = [Frozen { id: added.revision.id, digest: added.revision.digest, version: None }];
+        let packages = [Pin { id: added.revision.id, digest: added.revision.digest, version: None }];
         let snapshot = freeze(&store, &packages, Existing::Check, &Silent).unwrap();
         let check = CheckOptions::new(&Silent);
         let clean = check_snapshot(&snapshot.dir, Some(snapshot.digest), &check);

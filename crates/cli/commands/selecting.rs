@@ -6,7 +6,7 @@ use camino::Utf8PathBuf;
 use clap::Args;
 use skillfreeze::Store;
 use skillfreeze::manifest::{Diagnostic, Progress};
-use skillfreeze::preparer::{Existing, Frozen, Reference, Resolved, Selection, Snapshot, freeze, resolve};
+use skillfreeze::preparer::{Existing, Pin, Reference, Resolved, Selection, Snapshot, freeze, resolve};
 
 use crate::context::Context;
 use crate::exit::Failure;
@@ -112,7 +112,7 @@ pub(crate) fn prepare(
         );
     }
     report(context, &resolved);
-    let frozen: Vec<Frozen> = resolved.packages.iter().map(|package| package.frozen()).collect();
+    let frozen: Vec<Pin> = resolved.packages.iter().map(|package| package.pin()).collect();
     let snapshot = freeze(store, &frozen, existing, progress)?;
     for name in &snapshot.set_aside {
         context.output().warning(&format!("a damaged snapshot was set aside as `{name}` and built again"));

@@ -17,7 +17,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// A revision to freeze.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Frozen {
+pub struct Pin {
     /// Under which name it is mounted.
     pub id: SkillId,
     /// Its package digest.
@@ -107,9 +107,9 @@ impl FreezeError {
 ///
 /// # Errors
 /// [`FreezeError`] when the store lacks a package or an id stands twice.
-pub fn manifest_of(store: &Store, packages: &[Frozen]) -> Result<Manifest, FreezeError> {
-    let entry = |package: &Frozen| {
-        let Frozen { id, digest, version } = package.clone();
+pub fn manifest_of(store: &Store, packages: &[Pin]) -> Result<Manifest, FreezeError> {
+    let entry = |package: &Pin| {
+        let Pin { id, digest, version } = package.clone();
         let listing = store.listing(&digest).map_err(|error| FreezeError::of(&id, error))?;
         let listing = listing.ok_or(FreezeError::PackageMissing { id: id.clone(), digest })?;
         Ok(PackageEntry::new(id, version, listing))
@@ -129,7 +129,7 @@ pub fn manifest_of(store: &Store, packages: &[Frozen]) -> Result<Manifest, Freez
 /// [`FreezeError`].
 pub fn freeze(
     store: &Store,
-    packages: &[Frozen],
+    packages: &[Pin],
     existing: Existing,
     progress: &dyn Progress,
 ) -> Result<Snapshot, FreezeError> {

@@ -10,6 +10,6 @@ mod freeze;
 mod resolve;
 mod selection;
 
-pub use freeze::{Existing, FreezeError, Frozen, Snapshot, freeze, manifest_of};
-pub use resolve::{Chosen, Passed, ResolveError, Resolved, resolve};
+pub use freeze::{Existing, FreezeError, Pin, Snapshot, freeze, manifest_of};
+pub use resolve::{Chosen, LeftOut, ResolveError, Resolved, resolve};
 pub use selection::{Pick, Reference, ReferenceError, Selection};

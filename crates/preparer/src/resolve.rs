@@ -9,7 +9,7 @@ use skillfreeze_store::{
     AddError, AddOptions, Candidate, Origin, Revision, RevisionNumber, Store, StoreError,
 };
 
-use crate::freeze::Frozen;
+use crate::freeze::Pin;
 use crate::selection::{Pick, Reference, Selection};
 
 /// The revisions that a selection means, all of them in the store.
@@ -19,7 +19,7 @@ pub struct Resolved {
     /// In the order of their ids' bytes.
     pub packages: Vec<Chosen>,
     /// What the sources hold and is not among them, and why.
-    pub left_out: Vec<Passed>,
+    pub left_out: Vec<LeftOut>,
 }
 
 /// One revision that was chosen.
@@ -39,16 +39,16 @@ pub struct Chosen {
 impl Chosen {
     /// What freezing needs of it.
     #[must_use]
-    pub fn frozen(&self) -> Frozen {
+    pub fn pin(&self) -> Pin {
         let Revision { id, digest, version, .. } = self.revision.clone();
-        Frozen { id, digest, version }
+        Pin { id, digest, version }
     }
 }
 
 /// One package that was not chosen.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Passed {
+pub struct LeftOut {
     /// The source.
     pub source: String,
     /// Its directory there, with what is not UTF-8 escaped.
@@ -166,7 +166,7 @@ pub fn resolve(
     }
     resolved.packages.sort_by(|a, b| a.revision.id.cmp(&b.revision.id));
     for package in &mut resolved.packages {
-        let same_id = |passed: &&Passed| passed.id.as_ref() == Some(&package.revision.id);
+        let same_id = |passed: &&LeftOut| passed.id.as_ref() == Some(&package.revision.id);
         let shadowed = resolved.left_out.iter().filter(same_id);
         package.shadowed = shadowed.map(|passed| format!("{}/{}", passed.source, passed.directory)).collect();
     }
@@ -177,8 +177,8 @@ fn chosen(revision: Revision, source: Option<String>, diagnostics: Vec<Diagnosti
     Chosen { revision, source, diagnostics, shadowed: Vec::new() }
 }
 
-fn left_out(catalog: &Catalog) -> Vec<Passed> {
-    let passed = catalog.left_out().iter().map(|left| Passed {
+fn left_out(catalog: &Catalog) -> Vec<LeftOut> {
+    let passed = catalog.left_out().iter().map(|left| LeftOut {
         source: catalog.sources()[left.source].id.clone(),
         directory: left.directory.clone(),
         id: left.id.clone(),
@@ -216,7 +216,7 @@ fn add_all(
             }
             Err(error) if error.is_refusal() => {
                 let (directory, id) = (found.directory.clone(), Some(found.id.clone()));
-                resolved.left_out.push(Passed { source, directory, id, diagnostics: error.diagnostics() });
+                resolved.left_out.push(LeftOut { source, directory, id, diagnostics: error.diagnostics() });
             }
             // Everything was asked for, and this package is sound as far as anybody knows.
             Err(error) => {
