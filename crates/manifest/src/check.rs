@@ -119,6 +119,14 @@ impl Check {
 pub fn check_snapshot(dir: impl AsFd, named: Option<Digest>, options: &CheckOptions<'_>) -> Check {
     let mut check = Check { digest: None, manifest: None, faults: Vec::new(), files: 0, bytes: 0 };
     let dir = dir.as_fd();
+    // A handle may be one of anything, good for nothing but looking at it (`O_PATH`).
+    if let Ok(stamp) = Stamp::of(dir)
+        && stamp.kind != EntryKind::Directory
+    {
+        let fault = Fault::new(FaultCode::WrongType, ".").expected("directory");
+        check.faults.push(fault.actual(describe_kind(stamp.kind)));
+        return check;
+    }
     let bytes = match read_manifest(dir, options, &mut check.faults) {
         Ok(bytes) => bytes,
         Err(fault) => {

@@ -192,7 +192,7 @@ impl Drop for Guard {
 }
 
 /// Whether `name` in `dir` is still the open `file`.
-pub(crate) fn is_linked(dir: impl AsFd, name: &str, file: &File) -> io::Result<bool> {
+pub(crate) fn is_linked(dir: impl AsFd, name: &str, file: impl AsFd) -> io::Result<bool> {
     match Stamp::at(dir, name.as_bytes()) {
         Ok(named) => {
             let open = Stamp::of(file)?;

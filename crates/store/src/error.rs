@@ -113,12 +113,6 @@ pub enum StoreError {
     /// A package's archive is damaged.
     #[error(transparent)]
     Package(#[from] PackageError),
-    /// Something that is not a directory stands where a snapshot should.
-    #[error("`{path}` is not a directory")]
-    NotADirectory {
-        /// The path relative to the store.
-        path: String,
-    },
 }
 
 impl StoreError {
@@ -138,7 +132,6 @@ impl StoreError {
             Self::Journal(error) => error.code(),
             Self::PackageUnknown { .. } => "package-unknown",
             Self::Package(error) => error.code(),
-            Self::NotADirectory { .. } => "not-a-directory",
         }
     }
 }

@@ -3,10 +3,13 @@
 use std::os::fd::AsFd as _;
 
 use cap_std::fs::Dir;
-use rustix::fs::{Mode, fchmod, fsync, syncfs};
+use rustix::fs::{Mode, OFlags, fchmod, fsync, openat, syncfs};
+use rustix::io::Errno;
 use skillfreeze_manifest::{Digest, list_dir, open_dir};
 
-use crate::atomic::{Guard, STAGED_PREFIX, make_dir, open_directory, random_name, remove_tree, rename_new};
+use crate::atomic::{
+    Guard, STAGED_PREFIX, is_linked, make_dir, open_directory, random_name, remove_tree, rename_new,
+};
 use crate::error::{StoreError, failed};
 use crate::import::is_gone;
 
@@ -97,13 +100,21 @@ pub(crate) fn snapshot_path(digest: &Digest) -> String {
     format!("{SNAPSHOTS}/{}", digest.hex())
 }
 
-/// Opens a snapshot's directory through no link.
+/// Opens whatever bears a snapshot's name, itself where it is a link.
 pub(crate) fn open_snapshot(root: &Dir, digest: &Digest) -> Result<Option<Dir>, StoreError> {
     let path = snapshot_path(digest);
     match open_dir(root, &path) {
-        Ok(dir) => Ok(Some(Dir::from_std_file(dir.into()))),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) if is_gone(&error) => Err(StoreError::NotADirectory { path }),
+        Ok(dir) => return Ok(Some(Dir::from_std_file(dir.into()))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if !is_gone(&error) => return Err(failed("open", path)(error).into()),
+        Err(_) => {}
+    }
+    // No directory: opened for nothing but to be looked at and told from others.
+    let parent = open_directory(root, SNAPSHOTS)?;
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match openat(&parent, digest.hex(), flags, Mode::empty()) {
+        Ok(found) => Ok(Some(Dir::from_std_file(found.into()))),
+        Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(failed("open", path)(error).into()),
     }
 }
@@ -125,16 +136,23 @@ pub(crate) fn snapshots(root: &Dir) -> Result<Vec<Digest>, StoreError> {
     Ok(digests)
 }
 
-/// Renames a snapshot so that its place is free, and gives its new name in the same directory.
-pub(crate) fn set_aside(root: &Dir, digest: &Digest) -> Result<String, StoreError> {
+/// Renames `checked` so that the place of the snapshot is free, and gives its new name in the same
+/// directory; none when it no longer stands there.
+///
+/// To be called by one at a time: between the look and the rename nobody else may rename it, and what
+/// is published replaces nothing.
+pub(crate) fn set_aside(root: &Dir, digest: &Digest, checked: &Dir) -> Result<Option<String>, StoreError> {
     let parent = open_directory(root, SNAPSHOTS)?;
+    let path = || snapshot_path(digest);
     loop {
+        if !is_linked(&parent, &digest.hex(), checked).map_err(failed("look at", path()))? {
+            return Ok(None);
+        }
         let name = format!("{DAMAGED_PREFIX}{}", random_name()?);
-        if rename_new(&parent, &digest.hex(), &parent, &name)
-            .map_err(failed("set aside", snapshot_path(digest)))?
-        {
+        let renamed = rename_new(&parent, &digest.hex(), &parent, &name);
+        if renamed.map_err(failed("set aside", path()))? {
             fsync(&parent).map_err(failed("sync", SNAPSHOTS))?;
-            return Ok(name);
+            return Ok(Some(name));
         }
     }
 }

@@ -194,10 +194,11 @@ impl Store {
 
     /// Opens a snapshot's directory, never through a link; none when there is no such snapshot.
     ///
-    /// That it bears the name says nothing of what it holds: check it.
+    /// That it bears the name says nothing of what it holds, nor that it is a directory at all: check
+    /// it.
     ///
     /// # Errors
-    /// [`StoreError::NotADirectory`] where something else bears the name.
+    /// [`StoreError`] when the system refuses.
     pub fn open_snapshot(&self, digest: &Digest) -> Result<Option<Dir>, StoreError> {
         staging::open_snapshot(&self.root, digest)
     }
@@ -219,13 +220,18 @@ impl Store {
     /// Renames a damaged snapshot, so that a sound one can take its place, and gives the new name,
     /// `.damaged-<random>` in the same directory.
     ///
-    /// A crash leaves the old name or the new.
+    /// `checked` is what was found damaged, as [`open_snapshot`](Self::open_snapshot) gave it. None
+    /// when it no longer bears the name, because others have set it aside: what stands there now may
+    /// be sound. A crash leaves the old name or the new.
     ///
     /// # Errors
-    /// [`StoreError`] when the store is read-only, there is no such snapshot or the system refuses.
-    pub fn set_aside_snapshot(&self, digest: &Digest) -> Result<String, StoreError> {
+    /// [`StoreError`] when the store is read-only or the system refuses.
+    pub fn set_aside_snapshot(&self, digest: &Digest, checked: &Dir) -> Result<Option<String>, StoreError> {
         self.access("set a snapshot aside")?;
-        staging::set_aside(&self.root, digest)
+        let mut state = self.lock_state();
+        // Nothing of it is for the journal, but whoever changes the store holds its lock.
+        let _writer = journal::Writer::open(&self.root, &mut state)?;
+        staging::set_aside(&self.root, digest, checked)
     }
 
     /// Keeps a snapshot from being removed while the lease lives.

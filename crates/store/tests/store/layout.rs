@@ -101,7 +101,7 @@ fn reading_needs_no_store() {
     assert!(store.lease(&digest).unwrap().is_none());
     for error in [
         store.stage_snapshot().unwrap_err(),
-        store.set_aside_snapshot(&digest).unwrap_err(),
+        store.set_aside_snapshot(&digest, &place.dir("store")).unwrap_err(),
         store.records().unwrap_err(),
     ] {
         assert_eq!(error.code(), "read-only");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use skillfreeze_manifest::Digest;
+use skillfreeze_manifest::{Digest, EntryKind, Stamp};
 use skillfreeze_store::{Published, Store};
 
 use crate::support::{Place, names};
@@ -39,10 +39,12 @@ fn published_whole_and_once() {
     let dir = store.open_snapshot(&digest).unwrap().unwrap();
     assert_eq!(dir.read_to_string("demo/SKILL.md").unwrap(), "first");
 
-    let aside = store.set_aside_snapshot(&digest).unwrap();
+    let aside = store.set_aside_snapshot(&digest, &dir).unwrap().unwrap();
     assert!(aside.starts_with(".damaged-"));
     assert!(store.open_snapshot(&digest).unwrap().is_none());
     assert_eq!(stage(&store, "third").publish(&digest).unwrap(), Published::New);
+    // Who has found the first one damaged too, and comes late, leaves the new one alone.
+    assert_eq!(store.set_aside_snapshot(&digest, &dir).unwrap(), None);
     assert_eq!(names(&place.path("store/snapshots/sha256")), [aside, digest.hex()]);
     // So that the temporary directory can be removed by anybody.
     for name in names(&place.path("store/snapshots/sha256")) {
@@ -61,17 +63,24 @@ fn dropped_unpublished_it_is_gone() {
     assert!(names(&place.path("store/snapshots/sha256")).is_empty());
 }
 
+/// Nothing is read through it, and it can be set aside like any that is damaged.
 #[test]
-fn a_link_is_no_snapshot() {
+fn what_is_no_directory_is_opened_as_what_it_is() {
     let place = Place::new();
     let store = place.open();
     let digest = Digest::of(b"x");
     let path = place.path("store").join(Store::snapshot_path(&digest));
-    symlink(place.path("src"), &path).unwrap();
-    assert_eq!(store.open_snapshot(&digest).unwrap_err().code(), "not-a-directory");
-    store.set_aside_snapshot(&digest).unwrap();
-    fs::write(&path, "").unwrap();
-    assert_eq!(store.open_snapshot(&digest).unwrap_err().code(), "not-a-directory");
+    let makers: [&dyn Fn(); 3] =
+        [&|| symlink(place.path("src"), &path).unwrap(), &|| symlink("nowhere", &path).unwrap(), &|| {
+            fs::write(&path, "").unwrap()
+        }];
+    for (make, kind) in makers.into_iter().zip([EntryKind::Link, EntryKind::Link, EntryKind::File]) {
+        make();
+        let found = store.open_snapshot(&digest).unwrap().unwrap();
+        assert_eq!(Stamp::of(&found).unwrap().kind, kind);
+        assert!(store.set_aside_snapshot(&digest, &found).unwrap().unwrap().starts_with(".damaged-"));
+        assert!(store.open_snapshot(&digest).unwrap().is_none());
+    }
 }
 
 #[test]
