@@ -62,15 +62,16 @@ fn a_read_only_source_is_taken_and_leaves_nothing_that_cannot_be_removed() {
                 set_mode(demo.join(path), bits);
             }
             let added = env.run(["add", "src/demo", "--json"]);
-            let prepared = env.run(["prepare", "--source", "src", "--json"]).json();
+            let prepared = env.run(["prepare", "--source", "src", "--json"]);
             if faulty {
                 added.fails(6, "bytecode");
+                prepared.fails(4, "nothing-selected");
             } else {
                 assert_eq!(added.json()["added"][0]["files"], 2);
-                env.run(["verify", &text(&prepared["snapshot"])]).ok();
+                env.run(["verify", &text(&prepared.json()["snapshot"])]).ok();
             }
             assert_eq!(names(env.root().join("tmp")), [""; 0]);
-            assert_eq!(names(env.root().join("snapshots/sha256")).len(), 1);
+            assert_eq!(names(env.root().join("snapshots/sha256")).len(), usize::from(!faulty));
             assert_eq!(names(env.root().join("packages/sha256")).len(), usize::from(!faulty));
         }
     }

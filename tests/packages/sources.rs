@@ -57,6 +57,46 @@ fn a_source_that_is_no_directory_is_a_mistake_of_the_command_line() {
     }
 }
 
+/// A path that was mistyped would give a snapshot of nothing.
+#[test]
+fn a_source_in_which_nothing_can_be_used_is_an_error_and_says_what_is_there() {
+    for runner in Runner::available() {
+        let env = environment(*runner);
+        directory(env.work().join("empty"));
+        file(env.work().join("wrong/notes/readme.txt"), "x");
+        file(env.work().join("wrong/bad/SKILL.md"), "no front matter");
+        file(package(env.work().join("refused"), "demo").join("x.pyc"), "x");
+        for (sources, left_out) in [
+            (&["empty"][..], vec![]),
+            (&["wrong"], vec![("bad", "fm-missing"), ("notes", "no-skill-file")]),
+            (&["refused"], vec![("demo", "bytecode")]),
+            (&["empty", "refused"], vec![("demo", "bytecode")]),
+        ] {
+            let options: Vec<&str> = sources.iter().flat_map(|source| ["--source", source]).collect();
+            for all in [&[][..], &["--all"]] {
+                let run = env.run([&["prepare", "--json"], &options[..], all].concat());
+                let error = run.fails(4, "nothing-selected");
+                assert!(text(&error["hint"]).contains("--none"), "{error}");
+                let left = error["details"]["left_out"].as_array().unwrap();
+                let code = |left: &Value| codes(&left["diagnostics"])[0].0.clone();
+                let found: Vec<(String, String)> =
+                    left.iter().map(|left| (text(&left["directory"]), code(left))).collect();
+                let expected: Vec<(String, String)> =
+                    left_out.iter().map(|(path, code)| ((*path).to_owned(), (*code).to_owned())).collect();
+                assert_eq!(found, expected, "{error}");
+            }
+            let run = env.run([&["run"], &options[..], &["--json", "--", "true"]].concat());
+            run.fails(125, "nothing-selected");
+            let said = env.run([&["prepare"], &options[..]].concat()).stderr;
+            // As text, what is no package at all is told only to those who ask for everything.
+            let faults = left_out.iter().filter(|(_, code)| *code != "no-skill-file");
+            assert!(faults.into_iter().all(|(_, code)| said.contains(code)), "{said}");
+        }
+        assert_eq!(names(env.root().join("snapshots/sha256")), [""; 0]);
+        env.run(["prepare", "--none", "--source", "empty"]).ok();
+    }
+}
+
 #[test]
 fn what_lies_about_in_a_source_is_passed_over_silently() {
     let env = environment(Runner::available()[0]);

@@ -4,6 +4,7 @@ use camino::Utf8PathBuf;
 use clap::Args;
 use serde::Serialize;
 use skillfreeze::manifest::{Diagnostic, Digest, SkillId, Version};
+use skillfreeze::preparer;
 
 use crate::context::Context;
 use crate::exit::Failure;
@@ -59,6 +60,13 @@ pub(crate) struct LeftOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<SkillId>,
     pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+impl From<preparer::LeftOut> for LeftOut {
+    fn from(left: preparer::LeftOut) -> Self {
+        let preparer::LeftOut { source, directory, id, diagnostics, .. } = left;
+        Self { source, directory, id, diagnostics }
+    }
 }
 
 impl List {

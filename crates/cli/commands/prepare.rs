@@ -81,12 +81,7 @@ fn describe(resolved: Resolved, snapshot: Snapshot, path: Utf8PathBuf) -> Prepar
         shadowed: package.shadowed,
         diagnostics: package.diagnostics,
     });
-    let left_out = resolved.left_out.into_iter().map(|passed| LeftOut {
-        source: passed.source,
-        directory: passed.directory,
-        id: passed.id,
-        diagnostics: passed.diagnostics,
-    });
+    let left_out = resolved.left_out.into_iter().map(LeftOut::from);
     PrepareOutput {
         schema: "skillfreeze.prepare.v1",
         snapshot: snapshot.digest,

@@ -4,10 +4,12 @@ use std::io::Read as _;
 
 use camino::Utf8PathBuf;
 use clap::Args;
+use serde_json::json;
 use skillfreeze::Store;
 use skillfreeze::manifest::{Diagnostic, Progress};
 use skillfreeze::preparer::{Existing, Pin, Reference, Resolved, Selection, Snapshot, freeze, resolve};
 
+use super::list::LeftOut;
 use crate::context::Context;
 use crate::exit::Failure;
 
@@ -104,20 +106,36 @@ pub(crate) fn prepare(
     let catalog = context.scan(&sources.source, progress)?;
     let options = context.add_options(sources.drop_bytecode, false, progress);
     let resolved = resolve(store, &catalog, selection, &options)?;
-    if *selection == Selection::All && resolved.packages.is_empty() && sources.source.is_empty() {
-        let failure =
-            Failure::new("nothing-selected", "the store has no active revision, and no source was named");
-        return Err(
-            failure.hint("name a directory of packages with `--source`, or select nothing with `--none`")
-        );
-    }
     report(context, &resolved);
+    if *selection == Selection::All && resolved.packages.is_empty() {
+        return Err(nothing(sources, resolved));
+    }
     let frozen: Vec<Pin> = resolved.packages.iter().map(|package| package.pin()).collect();
     let snapshot = freeze(store, &frozen, existing, progress)?;
     for name in &snapshot.set_aside {
         context.output().warning(&format!("a damaged snapshot was set aside as `{name}` and built again"));
     }
     Ok((resolved, snapshot))
+}
+
+/// Everything was asked for, and there is nothing: rather a mistake than an empty snapshot.
+fn nothing(sources: &SourceArgs, resolved: Resolved) -> Failure {
+    let (message, hint) = match sources.source.as_slice() {
+        [] => (
+            "the store has no active revision, and no source was named".to_owned(),
+            "name a directory of packages with `--source`, or select nothing with `--none`",
+        ),
+        [source] => (
+            format!("the source `{source}` has no package that can be used"),
+            "name a directory of packages, or select nothing with `--none`",
+        ),
+        several => (
+            format!("none of the {} sources has a package that can be used", several.len()),
+            "name a directory of packages, or select nothing with `--none`",
+        ),
+    };
+    let left_out: Vec<LeftOut> = resolved.left_out.into_iter().map(LeftOut::from).collect();
+    Failure::new("nothing-selected", message).hint(hint).details(json!({ "left_out": left_out }))
 }
 
 fn report(context: &Context, resolved: &Resolved) {
