@@ -9,7 +9,7 @@ use std::io;
 use camino::Utf8PathBuf;
 use rustix::fs::{AtFlags, FileType, readlinkat, statat};
 use skillfreeze_manifest::{
-    Diagnostic, Entry, EntryKind, Limits, Progress, Severity, Silent, escape_bytes, for_each, list_dir,
+    Diagnostic, Entry, EntryKind, Limits, Progress, Severity, Silent, escape_bytes, for_each, list_dir_up_to,
 };
 
 use crate::conflict::{Catalog, Found, LeftOut};
@@ -19,6 +19,9 @@ use crate::source::{Layout, Source};
 
 /// The most packages of a scan unless configured: the largest public collections have some 1,000.
 pub const MAX_PACKAGES: usize = 4096;
+
+/// How many entries a source may have for each package; files and the like may lie about in it.
+const ENTRIES_PER_PACKAGE: usize = 16;
 
 /// How to scan.
 #[derive(Clone, Copy)]
@@ -58,6 +61,14 @@ pub enum ScanError {
         #[source]
         cause: io::Error,
     },
+    /// A source has too many entries, of whatever kind.
+    #[error("the source `{}` has more than {limit} entries", .id.escape_debug())]
+    Entries {
+        /// The source's id.
+        id: String,
+        /// How many there may be.
+        limit: usize,
+    },
     /// The sources together have too many directories.
     #[error("the sources have {actual} directories, more than {limit}")]
     Limit {
@@ -78,7 +89,7 @@ impl ScanError {
                 "root-not-a-directory"
             }
             Self::List { .. } => "root-unreadable",
-            Self::Limit { .. } => "scan-limit",
+            Self::Entries { .. } | Self::Limit { .. } => "scan-limit",
         }
     }
 }
@@ -97,11 +108,13 @@ impl Catalog {
         }
         let mut candidates = Vec::new();
         for (index, source) in sources.iter().enumerate() {
-            let entries = list_candidates(source).map_err(|cause| ScanError::List {
+            let limit = options.max_packages.saturating_mul(ENTRIES_PER_PACKAGE);
+            let entries = list_candidates(source, limit).map_err(|cause| ScanError::List {
                 id: source.id.clone(),
                 path: source.path.clone(),
                 cause,
             })?;
+            let entries = entries.ok_or_else(|| ScanError::Entries { id: source.id.clone(), limit })?;
             candidates.extend(entries.into_iter().map(|entry| (index, entry)));
         }
         if candidates.len() > options.max_packages {
@@ -127,15 +140,19 @@ impl Catalog {
     }
 }
 
-/// The entries of a source that might be packages, by name in byte order.
+/// The entries of a source that might be packages, by name in byte order; none where it has more than
+/// `limit` of any kind.
 ///
 /// What else lies about in a root is none of our business: files, dot entries such as `.git` and
 /// `.venv`, and the dependencies that package managers unpack beside.
-fn list_candidates(source: &Source) -> io::Result<Vec<Entry>> {
+fn list_candidates(source: &Source, limit: usize) -> io::Result<Option<Vec<Entry>>> {
     if source.layout == Layout::Package {
-        return Ok(vec![Entry { name: b".".to_vec(), kind: EntryKind::Directory }]);
+        return Ok(Some(vec![Entry { name: b".".to_vec(), kind: EntryKind::Directory }]));
     }
-    let mut entries = list_dir(&source.root)?;
+    let mut entries = list_dir_up_to(&source.root, limit)?;
+    if entries.len() > limit {
+        return Ok(None);
+    }
     entries.retain(|entry| {
         !entry.name.starts_with(b".")
             && entry.name != b"node_modules"
@@ -146,7 +163,7 @@ fn list_candidates(source: &Source) -> io::Result<Vec<Entry>> {
             }
     });
     entries.sort_unstable_by(|first, second| first.name.cmp(&second.name));
-    Ok(entries)
+    Ok(Some(entries))
 }
 
 /// Whether a link leads to what would be ignored without it; the one look through a link.

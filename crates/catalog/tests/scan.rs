@@ -316,6 +316,21 @@ fn a_list_is_whole_or_an_error() {
     assert_eq!(catalog.left_out()[0].diagnostics[0].code, "skill-md-too-large");
 }
 
+/// What lies about beside the packages is not listed to its end.
+#[test]
+fn a_source_of_too_much_that_is_no_package_is_an_error() {
+    let sources = Sources::new();
+    sources.package("root/demo");
+    (1..160).for_each(|number| sources.file(&format!("root/f{number}"), ""));
+    let options = ScanOptions { max_packages: 10, ..ScanOptions::default() };
+    let scan = || Catalog::scan(vec![sources.open("root")], &options);
+    assert_eq!(ids(&scan().unwrap()), ["demo"]);
+    sources.file("root/.one-more", "");
+    let error = scan().unwrap_err();
+    assert!(matches!(&error, ScanError::Entries { limit: 160, .. }), "{error}");
+    assert_eq!(error.code(), "scan-limit");
+}
+
 #[test]
 fn sources_that_cannot_be_told_apart_or_listed_are_errors() {
     let sources = Sources::new();

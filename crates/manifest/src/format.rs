@@ -25,10 +25,11 @@
 //!
 //! # What belongs to a package
 //!
-//! Every regular file below its directory, except this closed list, each occurrence reported:
-//! `.git` (file or directory, any depth), `.DS_Store`, `._*`, `__MACOSX/`, `Thumbs.db`,
-//! `desktop.ini`. Ignore files in a package have no effect. Python bytecode (`__pycache__/`,
-//! `*.pyc`, `*.pyo`) is refused, or left out and reported on request.
+//! Every regular file below its directory, except this closed list, which is reported (of each kind
+//! the first places, then how many more there are): `.git` (file or directory, any depth),
+//! `.DS_Store`, `._*`, `__MACOSX/`, `Thumbs.db`, `desktop.ini`. Ignore files in a package have no
+//! effect. Python bytecode (`__pycache__/`, `*.pyc`, `*.pyo`) is refused, or left out and reported on
+//! request.
 //!
 //! A link to a regular file of the same package is stored as that file's bytes and reported; any
 //! other link is refused, and so are FIFOs, sockets and devices. Hard links are read by content.

@@ -49,7 +49,9 @@ pub use fault::{Fault, FaultCode};
 pub use id::{IdError, SkillId};
 pub use limits::Limits;
 pub use listing::{FileEntry, Listing, ListingError, SKILL_FILE};
-pub use nofollow::{Entry, EntryKind, Stamp, describe_kind, escape_bytes, list_dir, open_dir, open_file};
+pub use nofollow::{
+    Entry, EntryKind, Stamp, describe_kind, escape_bytes, list_dir, list_dir_up_to, open_dir, open_file,
+};
 pub use parallel::for_each;
 pub use path::{PackagePath, PathError, PathSet, UNICODE_VERSION};
 pub use progress::{Progress, Silent};

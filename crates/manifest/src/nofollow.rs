@@ -134,6 +134,16 @@ impl Stamp {
 /// # Errors
 /// What `openat` or `getdents` says.
 pub fn list_dir(dir: impl AsFd) -> io::Result<Vec<Entry>> {
+    list_dir_up_to(dir, usize::MAX)
+}
+
+/// Lists a directory like [`list_dir`], but reads no further once it has more than `most` entries.
+///
+/// So the list is whole if it is not longer than `most`.
+///
+/// # Errors
+/// What `openat` or `getdents` says.
+pub fn list_dir_up_to(dir: impl AsFd, most: usize) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
     // A handle may be one that is good for nothing but naming (`O_PATH`), so it is opened anew.
     for entry in Dir::new(open_dir(&dir, ".")?)? {
@@ -147,6 +157,9 @@ pub fn list_dir(dir: impl AsFd) -> io::Result<Vec<Entry>> {
             kind => kind.into(),
         };
         entries.push(Entry { name: name.to_bytes().to_vec(), kind });
+        if entries.len() > most {
+            break;
+        }
     }
     Ok(entries)
 }
@@ -256,6 +269,17 @@ mod tests {
         assert!(open_dir(&dir, "dir-link").is_err());
         assert!(open_file(open_dir(&dir, "real").unwrap(), "../file-link").is_err());
         assert!(open_each(open_dir(&dir, "real").unwrap(), "../real/sub/f", OFlags::RDONLY).is_err());
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "makes the directory that is listed")]
+    fn lists_one_more_than_is_wanted_and_no_further() {
+        let temp = tempfile::tempdir().unwrap();
+        (0..5).for_each(|number| std::fs::write(temp.path().join(number.to_string()), "").unwrap());
+        let dir = File::open(temp.path()).unwrap();
+        let listed = |most| list_dir_up_to(&dir, most).unwrap().len();
+        assert_eq!([0, 3, 4, 5, 6].map(listed), [1, 4, 5, 5, 5]);
+        assert_eq!(list_dir(&dir).unwrap().len(), 5);
     }
 
     #[test]

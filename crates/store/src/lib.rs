@@ -75,6 +75,7 @@ mod archive;
 mod atomic;
 mod commit;
 mod error;
+mod exclusions;
 mod import;
 mod index;
 mod journal;

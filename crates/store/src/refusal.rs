@@ -124,6 +124,14 @@ pub enum Refusal {
         /// How many there may be.
         limit: u64,
     },
+    /// Too many entries, of whatever kind, what is left out included.
+    #[error("the package has {number} entries or more, what is left out included; the limit is {limit}")]
+    LimitEntries {
+        /// How many were counted before counting stopped.
+        number: u64,
+        /// How many there may be.
+        limit: u64,
+    },
     /// Too many bytes in all.
     #[error("the package has {number} bytes; the limit is {limit}")]
     LimitPackageBytes {
@@ -182,6 +190,7 @@ impl Refusal {
             Self::SymlinkToSpecial { .. } => "symlink-to-special",
             Self::Unreadable { .. } => "unreadable",
             Self::LimitFiles { .. } => "limit-files",
+            Self::LimitEntries { .. } => "limit-entries",
             Self::LimitPackageBytes { .. } => "limit-package-bytes",
             Self::LimitFileBytes { .. } => "limit-file-bytes",
             Self::LimitDepth { .. } => "limit-depth",
@@ -193,7 +202,10 @@ impl Refusal {
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         match self {
-            Self::NoSkillFile | Self::LimitFiles { .. } | Self::LimitPackageBytes { .. } => None,
+            Self::NoSkillFile
+            | Self::LimitFiles { .. }
+            | Self::LimitEntries { .. }
+            | Self::LimitPackageBytes { .. } => None,
             Self::LimitSkillBytes { .. } => Some(SKILL_FILE),
             Self::SkillFileMisnamed { found } => Some(found),
             Self::PathNotUtf8 { path }

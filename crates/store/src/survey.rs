@@ -6,13 +6,18 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use skillfreeze_manifest::{
     Diagnostic, Entry, EntryKind, Exclusion, Limits, Membership, PackagePath, PathSet, SKILL_FILE, Severity,
-    Stamp, describe_kind, escape_bytes, list_dir, membership, open_dir,
+    Stamp, describe_kind, escape_bytes, list_dir_up_to, membership, open_dir,
 };
 
+use crate::exclusions::Exclusions;
 use crate::import::is_gone;
 use crate::link::{Destination, MAX_LINKS, read_link, resolve};
 use crate::refusal::Refusal;
 use crate::tarball::MAX_FILE_BYTES;
+
+/// How many entries a directory tree may have for each file that a package may have. What is left out
+/// of a package is no part of it, but it is read and told.
+const ENTRIES_PER_FILE: u64 = 16;
 
 /// A file that is to be read.
 pub(crate) struct Planned {
@@ -37,7 +42,8 @@ impl Tree {
         for (path, (stamp, entries)) in &self.directories {
             let changed = |_| shown(path);
             let handle = open_below(package, path).map_err(changed)?;
-            if Stamp::of(&handle).map_err(changed)? != *stamp || sorted(&handle).map_err(changed)? != *entries
+            if Stamp::of(&handle).map_err(changed)? != *stamp
+                || sorted(&handle, entries.len()).map_err(changed)? != *entries
             {
                 return Err(shown(path));
             }
@@ -66,8 +72,9 @@ fn open_below(package: BorrowedFd<'_>, path: &str) -> io::Result<OwnedFd> {
     open_dir(package, if path.is_empty() { "." } else { path })
 }
 
-fn sorted(dir: impl AsFd) -> io::Result<Vec<Entry>> {
-    let mut entries = list_dir(dir)?;
+/// The entries of a directory by name, where there are no more than `most`; else any that are more.
+fn sorted(dir: impl AsFd, most: usize) -> io::Result<Vec<Entry>> {
+    let mut entries = list_dir_up_to(dir, most)?;
     entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(entries)
 }
@@ -102,10 +109,13 @@ impl Survey {
             },
             links: Vec::new(),
             pending: vec![String::new()],
+            left_out: Exclusions::default(),
+            entries: 0,
             count: 0,
             is_cut_short: false,
         };
         walk.run()?;
+        walk.left_out.finish(&mut walk.survey.diagnostics);
         if walk.is_cut_short {
             return Ok(walk.survey);
         }
@@ -206,16 +216,21 @@ struct Walk<'a> {
     links: Vec<Link>,
     /// Directories that are still to be listed.
     pending: Vec<String>,
-    /// Files, links and directories so far.
+    left_out: Exclusions,
+    /// Entries of all directories so far.
+    entries: u64,
+    /// Files, links and directories so far, without what is left out.
     count: u64,
     is_cut_short: bool,
 }
 
 impl Walk<'_> {
     fn run(&mut self) -> Result<(), String> {
+        let limit = self.limits.files.saturating_mul(ENTRIES_PER_FILE);
         while let Some(path) = self.pending.pop() {
+            let most = usize::try_from(limit - self.entries).unwrap_or(usize::MAX);
             let listed = open_below(self.package, &path)
-                .and_then(|handle| Ok((Stamp::of(&handle)?, sorted(&handle)?, handle)));
+                .and_then(|handle| Ok((Stamp::of(&handle)?, sorted(&handle, most)?, handle)));
             let (stamp, entries, handle) = match listed {
                 Ok(listed) => listed,
                 Err(error) if is_gone(&error) => return Err(shown(&path)),
@@ -224,6 +239,12 @@ impl Walk<'_> {
                     continue;
                 }
             };
+            self.entries += entries.len() as u64;
+            if self.entries > limit {
+                self.refuse(Refusal::LimitEntries { number: self.entries, limit });
+                self.is_cut_short = true;
+                return Ok(());
+            }
             for entry in &entries {
                 self.enter(&handle, &path, entry)?;
                 let (files, limit) = (self.survey.files.len() as u64, self.limits.files);
@@ -245,15 +266,7 @@ impl Walk<'_> {
     }
 
     fn leave_out(&mut self, exclusion: Exclusion, path: String) {
-        let message = match exclusion {
-            Exclusion::VersionControl => "version control data is left out",
-            Exclusion::OsMetadata => "metadata of an operating system is left out",
-            Exclusion::Bytecode => "Python bytecode is left out",
-            _ => "it is left out",
-        };
-        self.survey
-            .diagnostics
-            .push(Diagnostic::new(Severity::Info, exclusion.code(), message).at_path(path));
+        self.left_out.take(exclusion, path, &mut self.survey.diagnostics);
     }
 
     /// Takes in one entry of the directory at `above`.
@@ -271,6 +284,7 @@ impl Walk<'_> {
                 return Ok(());
             }
             _ => {
+                self.count += 1;
                 self.refuse(Refusal::Bytecode { path });
                 return Ok(());
             }

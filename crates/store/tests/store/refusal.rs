@@ -7,8 +7,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use skillfreeze_manifest::{Digest, Limits};
-use skillfreeze_store::{AddOptions, Refusal};
+use skillfreeze_manifest::{Diagnostic, Digest, Limits};
+use skillfreeze_store::{AddError, AddOptions, Refusal};
 
 use crate::support::{OPTIONS, Place, candidate, skill};
 
@@ -275,4 +275,43 @@ fn an_id_that_changed_since_the_scan() {
     let error = place.open().add(&[seen], &OPTIONS).unwrap().remove(0).unwrap_err();
     assert_eq!(error.code(), "id-changed");
     assert_eq!(error.to_string(), "the package at `/src/demo` has the id `demo`, no longer `other`");
+}
+
+/// What is left out costs reading and telling all the same.
+#[test]
+fn what_is_left_out_is_counted_and_told_in_a_few_lines() {
+    let place = Place::new();
+    let store = place.open();
+    place.package("demo");
+    let (most, added) = (16 * 8, 100);
+    (0..added).for_each(|number| place.write(&format!("demo/a/._{number:03}"), ""));
+    place.write("demo/a/f", "");
+    place.write("demo/.git/config", "");
+    let limits = Limits { files: 8, ..Limits::DEFAULT };
+    let options = AddOptions { limits, drop_bytecode: true, ..OPTIONS };
+    let told = |code: &str| {
+        let added = place.add_with(&store, &["demo"], &options).remove(0).unwrap();
+        let of_code = |diagnostic: &&Diagnostic| diagnostic.code == code;
+        let one = |diagnostic: &Diagnostic| (diagnostic.path.clone(), diagnostic.message.clone());
+        added.diagnostics.iter().filter(of_code).map(one).collect::<Vec<_>>()
+    };
+    let metadata = told("os-metadata-skipped");
+    assert_eq!(metadata.len(), 17);
+    assert_eq!(metadata[0].0, None);
+    assert!(metadata[0].1.ends_with("in 84 more places"), "{}", metadata[0].1);
+    assert_eq!(metadata[1].0.as_deref(), Some("a/._000"));
+    assert_eq!(told("vcs-skipped").len(), 1);
+
+    // Beside them are `a`, `a/f`, `.git` and `SKILL.md`.
+    (added..most - 4).for_each(|number| place.write(&format!("demo/a/{number:03}.pyc"), ""));
+    assert_eq!(told("bytecode-dropped").len(), 17);
+    place.write("demo/a/._last", "");
+    match place.add_with(&store, &["demo"], &options).remove(0) {
+        Err(AddError::Refused { faults, .. }) => {
+            let codes: Vec<&str> = faults.iter().map(Refusal::code).collect();
+            assert_eq!(codes, ["limit-entries"]);
+            assert!(faults[0].to_string().contains("129 entries") && faults[0].to_string().contains("128"));
+        }
+        other => panic!("{other:?}"),
+    }
 }
