@@ -38,6 +38,8 @@ fn a_torn_last_line_was_never_acknowledged() {
             env.run(["add", "src/d"]).ok();
             assert_eq!(journal(&env).len(), 8);
             assert_eq!(listed(&env), ["a", "b", "c", "d"]);
+            // The index would tell that a line is taken back here.
+            fs::remove_file(env.root().join("index.db")).unwrap();
             fs::write(&path, &whole).unwrap();
         }
     }
@@ -163,4 +165,26 @@ fn stores_of_different_history_freeze_the_same_snapshot() {
         }
     }
     assert!(manifests.iter().all(|one| *one == manifests[0]), "{manifests:?}");
+}
+
+/// What is missing at the end leaves a chain that is whole; the index remembers that there was more.
+#[test]
+fn a_journal_that_was_lost_or_cut_is_not_taken_for_all_there_is() {
+    for runner in Runner::available() {
+        let env = filled(*runner);
+        let path = env.root().join("journal");
+        let whole = fs::read(&path).unwrap();
+        let first = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        for damaged in [None, Some(&b""[..]), Some(&whole[..first])] {
+            match damaged {
+                None => fs::remove_file(&path).unwrap(),
+                Some(bytes) => fs::write(&path, bytes).unwrap(),
+            }
+            for arguments in [&["list", "--json"][..], &["add", "src/a", "--json"]] {
+                env.run(arguments).fails(3, "journal-corrupt");
+            }
+            fs::write(&path, &whole).unwrap();
+            assert_eq!(listed(&env), ["a", "b", "c"]);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::io::Write as _;
 
-use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _, PermissionsExt as _};
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _, Permissions, PermissionsExt as _};
 use skillfreeze_manifest::{
     CheckOptions, Digest, FileEntry, MANIFEST_FILE, Manifest, ManifestError, PackageEntry, Progress, SkillId,
     Version, check_snapshot, for_each,
@@ -220,17 +220,22 @@ fn write_package(store: &Store, root: &Dir, package: &PackageEntry) -> Result<()
 
 /// Makes the package's directories, still writable for their owner.
 fn create_directories(root: &Dir, package: &PackageEntry) -> io::Result<Dir> {
-    root.create_dir(package.id().as_str())?;
+    // Whatever the caller's mask takes away, files must be made in them now.
+    let make = |dir: &Dir, path: &str| {
+        dir.create_dir(path)?;
+        dir.set_permissions(path, Permissions::from_mode(0o700))
+    };
+    make(root, package.id().as_str())?;
     let dir = root.open_dir(package.id().as_str())?;
     for directory in directories(package) {
-        dir.create_dir(directory)?;
+        make(&dir, directory)?;
     }
     Ok(dir)
 }
 
 /// Gives the package's directories their final mode, from the bottom up.
 fn close_directories(dir: &Dir, package: &PackageEntry) -> io::Result<()> {
-    let mode = || cap_std::fs::Permissions::from_mode(0o555);
+    let mode = || Permissions::from_mode(0o555);
     for directory in directories(package).into_iter().rev() {
         dir.set_permissions(directory, mode())?;
     }

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cap_std::fs::Dir;
 use rustix::fs::{
-    AtFlags, Mode, OFlags, RenameFlags, fchmod, linkat, mkdirat, openat, renameat, renameat_with, unlinkat,
+    AtFlags, Mode, OFlags, RenameFlags, chmodat, fchmod, linkat, mkdirat, openat, renameat, renameat_with,
+    unlinkat,
 };
 use rustix::io::Errno;
 use skillfreeze_manifest::{Entry, EntryKind, Stamp, escape_bytes, list_dir, open_dir};
@@ -53,8 +54,13 @@ pub(crate) fn create_new(dir: impl AsFd, name: &str) -> io::Result<File> {
 
 /// Makes a directory (0700) unless something of that name is there.
 pub(crate) fn make_dir(dir: impl AsFd, path: &str) -> Result<(), IoFault> {
-    match mkdirat(dir, path, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => Ok(()),
+    match mkdirat(&dir, path, Mode::RWXU) {
+        // Whatever the caller's mask takes away, the owner must be able to use it.
+        Ok(()) => {
+            Ok(chmodat(&dir, path, Mode::RWXU, AtFlags::empty())
+                .map_err(failed("make the directory", path))?)
+        }
+        Err(Errno::EXIST) => Ok(()),
         Err(error) => Err(failed("make the directory", path)(error)),
     }
 }
@@ -223,7 +229,8 @@ pub(crate) fn sweep(root: &Dir, snapshots: &Dir) -> Result<(), IoFault> {
     names.sort_unstable();
     names.dedup();
     for name in names {
-        sweep_if_dead(&tmp, snapshots, &name)?;
+        // What cannot be swept stands in nobody's way: each writer has names of its own.
+        let _ = sweep_if_dead(&tmp, snapshots, &name);
     }
     Ok(())
 }

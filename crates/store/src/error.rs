@@ -26,7 +26,7 @@ impl IoFault {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self.source.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::NOSPC | Errno::DQUOT) => "no-space",
+            Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => "no-space",
             Some(Errno::ROFS) => "read-only",
             Some(Errno::ACCESS | Errno::PERM) => "permission",
             _ => "io",

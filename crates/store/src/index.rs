@@ -64,6 +64,12 @@ impl Index {
         load(connection.as_mut()?, journal).ok().flatten()
     }
 
+    /// The revisions that are saved, whatever journal they are of; none where they cannot be read.
+    pub(crate) fn revisions(&self) -> Vec<Revision> {
+        let mut connection = self.lock();
+        connection.as_mut().and_then(|connection| revisions(connection).ok().flatten()).unwrap_or_default()
+    }
+
     /// Saves `state` and some listings. Must be called under the journal's exclusive lock.
     ///
     /// A database that cannot be written for a reason of its own is made anew once; if that fails
@@ -211,7 +217,17 @@ fn load(connection: &mut Connection, journal: &[u8]) -> rusqlite::Result<Option<
     if hasher.clone().finish() != saved.prefix {
         return Ok(None);
     }
-    let mut query = transaction.prepare("SELECT value, digest FROM revision ORDER BY id, number")?;
+    let Some(revisions) = revisions(&transaction)? else { return Ok(None) };
+    if revisions.len() != saved.revisions {
+        return Ok(None);
+    }
+    let position = Position { seq: saved.seq, offset: saved.offset, last: saved.last, prefix: hasher };
+    Ok(Some(State::restore(position, revisions)))
+}
+
+/// The rows of revisions in their order; none where one is not as it was written.
+fn revisions(connection: &Connection) -> rusqlite::Result<Option<Vec<Revision>>> {
+    let mut query = connection.prepare("SELECT value, digest FROM revision ORDER BY id, number")?;
     let mut rows = query.query([])?;
     let mut revisions: Vec<Revision> = Vec::new();
     while let Some(row) = rows.next()? {
@@ -222,11 +238,7 @@ fn load(connection: &mut Connection, journal: &[u8]) -> rusqlite::Result<Option<
         }
         revisions.push(revision);
     }
-    if revisions.len() != saved.revisions {
-        return Ok(None);
-    }
-    let position = Position { seq: saved.seq, offset: saved.offset, last: saved.last, prefix: hasher };
-    Ok(Some(State::restore(position, revisions)))
+    Ok(Some(revisions))
 }
 
 fn save(connection: &mut Connection, state: &State, listings: &[&Listing]) -> rusqlite::Result<()> {

@@ -7,10 +7,11 @@ use cap_std::fs::Dir;
 use skillfreeze_manifest::{Digest, Listing, SkillId, Stamp};
 
 use crate::activation;
+use crate::archive;
 use crate::atomic::{Guard, make_dir, open_directory, sweep};
 use crate::error::{StoreError, failed};
 use crate::index::Index;
-use crate::journal;
+use crate::journal::{self, CorruptLine, JournalError};
 use crate::layout::{self, RECORDS, Use};
 use crate::lease::Lease;
 use crate::package::{PackageReader, read_listing};
@@ -263,6 +264,28 @@ impl Store {
             opened => Ok(opened?),
         }
     }
+
+    /// Opens the directory of the run records of one month, `runs/YYYY/MM`, and makes it (0700) where
+    /// it is absent, with the directories above it.
+    ///
+    /// All of them are durable: a record that is synced in it is there after a crash.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store is read-only or the system refuses.
+    pub fn record_dir(&self, year: u16, month: u8) -> Result<Dir, StoreError> {
+        self.access("keep run records")?;
+        let mut dir = self.records()?;
+        sync(&self.root, ".")?;
+        let mut path = RECORDS.to_owned();
+        for name in [format!("{year:04}"), format!("{month:02}")] {
+            make_dir(&dir, &name)?;
+            // Also where it is there already: who has made it may not have come this far.
+            sync(&dir, &path)?;
+            dir = open_directory(&dir, &name)?;
+            path = format!("{path}/{name}");
+        }
+        Ok(dir)
+    }
 }
 
 /// Opens a directory anew: `cap-std` opens directories with `O_PATH`, and those cannot be listed
@@ -273,16 +296,35 @@ fn usable(root: &Dir) -> Result<Dir, StoreError> {
 
 /// The state of the store, and whether the index has all of it.
 fn load(root: &Dir, index: &Index) -> Result<(State, bool), StoreError> {
-    let Some(file) = journal::open_reader(root)? else { return Ok((State::default(), true)) };
-    let bytes = journal::read_from(&file, 0)?;
+    let file = journal::open_reader(root)?;
+    let bytes = file.as_ref().map(|file| journal::read_from(file, 0)).transpose()?.unwrap_or_default();
     let saved = index.load(&bytes);
     let had_index = saved.is_some();
     let mut state = saved.unwrap_or_default();
     let from = state.position.offset;
     let rest = usize::try_from(from).ok().and_then(|from| bytes.get(from..)).unwrap_or_default();
     journal::replay(&mut state, rest)?;
+    if !had_index {
+        check_nothing_lost(root, index, &state)?;
+    }
     let is_saved = had_index && state.position.offset == from || state.position.seq == 0;
     Ok((state, is_saved))
+}
+
+/// Refuses a journal that has lost lines, as far as that can be known: the index, which is saved after
+/// the journal, has a revision that the journal lacks, and its archive is there, and is the one.
+///
+/// An index that is merely foreign or damaged names archives that are not.
+fn check_nothing_lost(root: &Dir, index: &Index, state: &State) -> Result<(), StoreError> {
+    let lost = index.revisions().into_iter().any(|revision| {
+        state.by_digest(&revision.digest).is_none()
+            && archive::check(root, &revision.digest, revision.archive).is_ok()
+    });
+    if lost {
+        let (line, reason) = (state.position.seq + 1, CorruptLine::Gone);
+        return Err(JournalError::Corrupt { line, reason }.into());
+    }
+    Ok(())
 }
 
 /// Makes the names in a directory durable.
