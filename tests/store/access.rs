@@ -1,6 +1,7 @@
 //! Stores that cannot be written, or not by everybody.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::Value;
@@ -200,5 +201,56 @@ fn the_umask_does_not_matter() {
             trees.push((frozen, modes));
         }
         assert!(trees.iter().all(|one| *one == trees[0]), "{trees:#?}");
+    }
+}
+
+/// A mask says what others may not do; what the owner needs is not for it to take.
+#[test]
+fn the_callers_mask_does_not_close_the_store_to_its_owner() {
+    for runner in Runner::available() {
+        for mask in ["0000", "0277", "0777"] {
+            let env = environment(*runner);
+            package(env.work().join("src"), "demo");
+            let script = format!("umask {mask}; exec \"$0\" \"$@\"");
+            let prepare = ["-c", &script, env.program().to_str().unwrap(), "prepare", "--source", "src"];
+            for _ in 0..2 {
+                Output::of(&mut env.command_of("sh", prepare)).ok();
+            }
+            env.run(["run", "--all", "--source", "src", "--", "true"]).ok();
+            assert_eq!(fs::metadata(env.root()).unwrap().permissions().mode() & 0o777, 0o700);
+        }
+    }
+}
+
+/// Somebody else's litter among the temporaries is no reason to refuse to write.
+#[test]
+fn what_cannot_be_swept_stands_in_nobodys_way() {
+    for runner in Runner::available() {
+        let env = environment(*runner);
+        package(env.work().join("src"), "demo");
+        env.run(["prepare", "--source", "src"]).ok();
+        fs::create_dir(env.root().join("tmp/x.lock")).unwrap();
+        fs::create_dir_all(env.root().join("tmp/closed/inner")).unwrap();
+        set_mode(env.root().join("tmp/closed"), 0o000);
+        package(env.work().join("src"), "other");
+        env.run(["prepare", "--source", "src"]).ok();
+        if env.root().join("tmp/closed").exists() {
+            set_mode(env.root().join("tmp/closed"), 0o755);
+        }
+    }
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_like_a_full_disk() {
+    for runner in Runner::available() {
+        let env = environment(*runner);
+        package(env.work().join("src"), "demo");
+        let program = env.program().to_str().unwrap();
+        // The shell's own output would meet the limit too.
+        let script = "ulimit -f 0; exec \"$0\" --json prepare --source src 2>&1 | cat; exit ${PIPESTATUS[0]}";
+        let output = Output::of(&mut env.command_of("bash", ["-c", script, program]));
+        assert_eq!(output.status, 1, "{output:?}");
+        assert!(output.stdout.contains("\"code\":\"no-space\""), "{output:?}");
+        env.run(["prepare", "--source", "src"]).ok();
     }
 }

@@ -42,14 +42,27 @@ pub(crate) fn open_directory(dir: impl AsFd, path: &str) -> Result<Dir, IoFault>
 
 /// Opens a file of the store for reading and writing, making it (0600) where it is absent.
 pub(crate) fn open_writable(dir: impl AsFd, name: &str) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    Ok(File::from(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?))
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    loop {
+        match openat(&dir, name, flags, Mode::empty()) {
+            Err(Errno::NOENT) => {}
+            opened => return Ok(File::from(opened?)),
+        }
+        match create_new(&dir, name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return created,
+        }
+    }
 }
 
 /// Makes a new file (0600) for writing and reading.
 pub(crate) fn create_new(dir: impl AsFd, name: &str) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(File::from(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?))
+    let mode = Mode::RUSR | Mode::WUSR;
+    let file = openat(dir, name, flags, mode)?;
+    // Whatever the caller's mask takes away, the owner must be able to open it again.
+    fchmod(&file, mode)?;
+    Ok(File::from(file))
 }
 
 /// Makes a directory (0700) unless something of that name is there.
