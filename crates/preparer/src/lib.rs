@@ -4,6 +4,16 @@
 //! what only a source has ([`resolve()`]); the revisions are written out as a snapshot directory
 //! whose name is the digest of its manifest ([`freeze()`]). The same packages give the same digest
 //! on every machine: nothing local goes into it.
+//!
+//! ```
+//! use skillfreeze_preparer::{Pick, Reference};
+//!
+//! let reference: Reference = "team:pdf-tools@version=1.2.0".parse()?;
+//! assert_eq!(reference.source.as_deref(), Some("team"));
+//! assert_eq!(reference.id.as_str(), "pdf-tools");
+//! assert_eq!(reference.pick, Pick::Version("1.2.0".parse()?));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod freeze;
