@@ -120,4 +120,14 @@ fn records_are_made_on_demand() {
     let mode = fs::metadata(place.path("store/runs")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
     assert!(place.read_only().records().is_ok());
+
+    for (month, path) in [(1, "store/runs/2026/01"), (12, "store/runs/2026/12"), (12, "store/runs/2026/12")] {
+        store.record_dir(2026, month).unwrap().write("x", "y").unwrap();
+        for made in ["store/runs/2026", path] {
+            let mode = fs::metadata(place.path(made)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o700, "{made}");
+        }
+        assert_eq!(names(&place.path(path)), ["x"]);
+    }
+    assert_eq!(place.read_only().record_dir(2026, 1).unwrap_err().code(), "read-only");
 }
