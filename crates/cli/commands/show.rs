@@ -243,7 +243,7 @@ pub(crate) fn find_run(context: &Context, target: &str) -> Result<Option<RunReco
 }
 
 /// Where the record of a run lies below `runs/`: its id begins with the date.
-pub(crate) fn run_path(id: &str) -> Option<String> {
+fn run_path(id: &str) -> Option<String> {
     let (date, rest) = id.split_once('T')?;
     let is_id = date.len() == 8
         && date.bytes().all(|byte| byte.is_ascii_digit())

@@ -5,7 +5,6 @@ use skillfreeze::mount::{LaunchPlan, RecordFile};
 use skillfreeze::store::Store;
 
 use super::Run;
-use crate::commands::show::run_path;
 use crate::context::{Context, absolute, canonical, now, open_dir};
 use crate::exit::Failure;
 
@@ -23,17 +22,11 @@ impl Run {
             records.push(named_record(context, plan, file)?);
         }
         let Some(store) = store else { return Ok(records) };
-        let writable = match store.is_writable() {
-            true => store.records().map_err(Failure::from),
-            false => Err(Failure::new("read-only", "the store cannot be written, so it keeps no run record")),
-        };
-        let kept = writable.and_then(|runs| {
-            let path = run_path(id).unwrap_or_default();
-            let (above, name) = path.rsplit_once('/').unwrap_or(("", &path));
-            let made = runs.create_dir_all(above).and_then(|()| runs.open_dir(above));
-            let dir = made.map_err(|error| Failure::io("cannot make a place for the run record", &error))?;
-            RecordFile::new(dir, name.to_owned())
-                .map_err(|error| Failure::io("cannot keep the run record", &error))
+        // The name begins with the date.
+        let (year, month) = (id[..4].parse().unwrap_or(0), id[4..6].parse().unwrap_or(0));
+        let kept = store.record_dir(year, month).map_err(Failure::from).and_then(|dir| {
+            RecordFile::new(dir, format!("{id}.json"))
+                .map_err(|error| Failure::io("cannot keep the run record in the store", &error))
         });
         match kept {
             Ok(file) => records.push(file),
