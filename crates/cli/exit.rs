@@ -50,41 +50,84 @@ pub(crate) const UNAVAILABLE: u8 = 7;
 /// A launch failed.
 pub(crate) const LAUNCH: u8 = 125;
 
+/// The exit statuses of codes, `run` apart; a code that is not here is of an invalid package, manifest
+/// or archive.
+const STATUSES: [(u8, &[&str]); 6] = [
+    (
+        MACHINE,
+        &[
+            "io",
+            "no-space",
+            "permission",
+            "read-only",
+            "unreadable",
+            "root-unreadable",
+            "snapshot-owner",
+            "store-owner",
+            "store-writable-by-others",
+            "record-not-written",
+        ],
+    ),
+    (
+        USAGE,
+        &[
+            "usage",
+            "reference",
+            "source-twice",
+            "root-not-a-directory",
+            "not-a-directory",
+            "not-a-store",
+            "no-command",
+            "environment-name",
+            "user-root",
+            "user-not-permitted",
+            "store-shown",
+            "record-writable",
+            "record-in-store",
+            "stream-directory",
+        ],
+    ),
+    (
+        INTEGRITY,
+        &[
+            "integrity",
+            "journal-corrupt",
+            "archive-damaged",
+            "archive-digest",
+            "archive-missing",
+            "package-damaged",
+            "snapshot-unstable",
+        ],
+    ),
+    (
+        NOT_FOUND,
+        &[
+            "not-found",
+            "nothing-selected",
+            "package-missing",
+            "package-unknown",
+            "run-unknown",
+            "selection-inactive",
+            "selection-unknown",
+            "snapshot-unknown",
+        ],
+    ),
+    (
+        CONFLICT,
+        &["id-changed", "numbers-used-up", "selection-ambiguous", "selection-conflict", "source-changed"],
+    ),
+    (UNAVAILABLE, &["integrity-unavailable", "sandbox-unavailable"]),
+];
+
+/// Beginnings of codes that all have one status.
+const PREFIXES: [(&str, u8); 4] =
+    [("bind-", USAGE), ("mount-target-", USAGE), ("bwrap-", UNAVAILABLE), ("userns-", UNAVAILABLE)];
+
 /// The exit status of a code, `run` apart.
 fn status_of(code: &str) -> u8 {
-    match code {
-        "usage"
-        | "reference"
-        | "source-twice"
-        | "root-not-a-directory"
-        | "no-command"
-        | "environment-name"
-        | "user-root"
-        | "user-not-permitted" => USAGE,
-        code if code.starts_with("bind-") || code.starts_with("mount-target-") => USAGE,
-        "integrity" | "journal-corrupt" | "archive-damaged" | "archive-digest" | "archive-missing"
-        | "package-damaged" | "snapshot-unstable" => INTEGRITY,
-        "selection-unknown" | "selection-inactive" | "snapshot-unknown" | "run-unknown" | "not-found"
-        | "package-missing" | "source-missing" | "nothing-selected" => NOT_FOUND,
-        "selection-ambiguous" | "selection-conflict" | "id-changed" | "source-changed" | "duplicate-id" => {
-            CONFLICT
-        }
-        "io"
-        | "no-space"
-        | "permission"
-        | "read-only"
-        | "unreadable"
-        | "root-unreadable"
-        | "snapshot-owner"
-        | "store-owner"
-        | "store-writable-by-others"
-        | "record-not-written"
-        | "locked"
-        | "index" => MACHINE,
-        "integrity-unavailable" | "sandbox-unavailable" => UNAVAILABLE,
-        code if code.starts_with("bwrap-") || code.starts_with("userns-") => UNAVAILABLE,
-        _ => INVALID,
-    }
+    let named = STATUSES.iter().find(|(_, codes)| codes.contains(&code)).map(|(status, _)| *status);
+    let prefixed = || PREFIXES.iter().find(|(prefix, _)| code.starts_with(prefix)).map(|(_, status)| *status);
+    named.or_else(prefixed).unwrap_or(INVALID)
 }
 
 /// What helps against most failures of a code.
@@ -366,4 +409,33 @@ pub(crate) fn usage(error: &Unusable, lenient: &ArgMatches) -> ExitCode {
         status.send(&Event::Error { code: failure.code, message: failure.message });
     }
     ExitCode::from(LAUNCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_one_status() {
+        for (code, status) in [
+            ("no-space", 1),
+            ("usage", 2),
+            ("bind-store", 2),
+            ("journal-corrupt", 3),
+            ("selection-unknown", 4),
+            ("selection-ambiguous", 5),
+            ("symlink-escape", 6),
+            ("manifest-invalid", 6),
+            ("integrity-unavailable", 7),
+            ("bwrap-missing", 7),
+        ] {
+            assert_eq!(status_of(code), status, "{code}");
+        }
+        let mut codes: Vec<&str> = STATUSES.iter().flat_map(|(_, codes)| codes.iter().copied()).collect();
+        let count = codes.len();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), count, "a code stands twice");
+        assert!(codes.iter().all(|code| PREFIXES.iter().all(|(prefix, _)| !code.starts_with(prefix))));
+    }
 }
