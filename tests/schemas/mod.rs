@@ -74,7 +74,7 @@ fn schema_of(output: &Value) -> String {
 /// What the schemas have against these outputs, by a validator from outside.
 fn objections(outputs: &[Value]) -> String {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schemas");
-    let mut python = Command::new("python3")
+    let mut python = Command::new("/usr/bin/python3")
         .arg(tests.join("check.py"))
         .arg(schemas())
         .stdin(Stdio::piped())
