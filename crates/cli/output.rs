@@ -6,7 +6,7 @@ use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use serde_json::Value;
-use skillfreeze::manifest::{Diagnostic, Severity};
+use skillfreeze::manifest::{Diagnostic, Severity, is_bidi_control};
 
 use crate::args::{Color, Global};
 use crate::exit::Failure;
@@ -110,16 +110,13 @@ impl Output {
 /// Escapes what could move the cursor or colour a terminal: names and descriptions come from
 /// packages that nobody vouches for.
 pub(crate) fn printable(text: &str) -> String {
-    let is_plain = |character: char| character == '\n' || !(character.is_control() || is_bidi(character));
+    let is_plain =
+        |character: char| character == '\n' || !(character.is_control() || is_bidi_control(character));
     let mut plain = String::with_capacity(text.len());
     for character in text.chars() {
         if is_plain(character) { plain.push(character) } else { plain.extend(character.escape_default()) }
     }
     plain
-}
-
-fn is_bidi(character: char) -> bool {
-    matches!(character, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A fault of a check, or a finding about a package, in a line.

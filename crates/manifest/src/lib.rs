@@ -53,7 +53,7 @@ pub use nofollow::{
     Entry, EntryKind, Stamp, describe_kind, escape_bytes, list_dir, list_dir_up_to, open_dir, open_file,
 };
 pub use parallel::for_each;
-pub use path::{PackagePath, PathError, PathSet, UNICODE_VERSION};
+pub use path::{PackagePath, PathError, PathSet, UNICODE_VERSION, is_bidi_control};
 pub use progress::{Progress, Silent};
 pub use snapshot::{
     MANIFEST_FILE, MAX_MANIFEST_BYTES, Manifest, ManifestError, PackageEntry, SNAPSHOT_SCHEMA,

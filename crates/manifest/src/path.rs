@@ -157,10 +157,16 @@ fn check_component(path: &str, component: &str) -> Result<(), PathError> {
 }
 
 fn is_refused(character: char) -> bool {
-    // `is_control` is C0, DEL and C1; the ranges after it are the bidirectional controls.
+    // `is_control` is C0, DEL and C1.
     matches!(character, '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|')
         || character.is_control()
-        || matches!(character, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+        || is_bidi_control(character)
+}
+
+/// Whether a character changes the direction of the text after it, and so what a reader sees.
+#[must_use]
+pub fn is_bidi_control(character: char) -> bool {
+    matches!(character, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Whether Windows would open a device by this name, with any extension and in any case.
