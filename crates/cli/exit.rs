@@ -136,6 +136,7 @@ fn hint_of(code: &str) -> Option<&'static str> {
         "bytecode" => "delete it, or leave it out with `--drop-bytecode`",
         "no-space" => "free some space and try again",
         "read-only" => "name another store with `--root`",
+        "not-a-store" => "name a store or an empty directory with `--root`",
         "store-owner" => "name a store of your own with `--root`",
         "store-writable-by-others" => {
             "take the others' write permission away: `chmod go-w` on the store's root"
