@@ -14,15 +14,28 @@
 //!
 //! The latter two are the calling program itself, started again, so its `main` begins with [`init`].
 //!
-//! ```no_run
+//! ```
+//! use cap_std::ambient_authority;
+//! use cap_std::fs::Dir;
 //! use skillfreeze_manifest::Silent;
 //! use skillfreeze_mount::{Verified, init};
 //!
-//! # fn open() -> cap_std::fs::Dir { unimplemented!() }
+//! // First of all in a program that launches anything.
 //! init();
-//! let digest = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".parse()?;
-//! let verified = Verified::check(open(), "/srv/snapshot".into(), digest, &Silent)?;
-//! println!("{} files match", verified.counts().files);
+//! # // An empty snapshot.
+//! # use std::os::unix::fs::PermissionsExt as _;
+//! # let temp = tempfile::tempdir()?;
+//! # let path = camino::Utf8Path::from_path(temp.path()).expect("it is UTF-8");
+//! # let manifest = skillfreeze_manifest::Manifest::new(Vec::new())?;
+//! # let digest = manifest.digest();
+//! # let file = path.join(skillfreeze_manifest::MANIFEST_FILE);
+//! # std::fs::write(&file, manifest.to_bytes())?;
+//! # std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o444))?;
+//! # std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o555))?;
+//! let dir = Dir::open_ambient_dir(path, ambient_authority())?;
+//! let verified = Verified::check(dir, path, digest, &Silent)?;
+//! assert_eq!(verified.manifest().packages().len(), 0);
+//! # std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
