@@ -88,6 +88,8 @@ fn a_selection_is_read_from_a_file_or_from_standard_input() {
     let output = command.output().unwrap();
     assert!(!output.status.success(), "`other` is in no source here");
     env.run(["prepare", "--json", "--selection", "absent"]).fails(4, "not-found");
+    // A generator that failed would otherwise select nothing.
+    env.run(["prepare", "--json", "--selection", "/dev/null"]).fails(4, "nothing-selected");
 }
 
 #[test]

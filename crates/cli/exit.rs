@@ -324,6 +324,7 @@ impl From<FreezeError> for Failure {
                 Self::of(code, &error).hint("add the package again from its source: `skillfreeze add DIR`")
             }
             FreezeError::Write { path, source } => Self::io(format_args!("cannot write `{path}`"), source),
+            FreezeError::Unchecked { .. } => Self::of("io", &error),
             FreezeError::Unstable { .. } => Self::of("snapshot-unstable", &error),
             _ => Self::of("manifest-invalid", &error),
         }

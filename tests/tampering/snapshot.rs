@@ -5,11 +5,11 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use skillfreeze_testing::{Output, Runner, set_mode};
+use skillfreeze_testing::{Output, Runner, file, package, set_mode};
 
 use super::files::add;
 use super::{Faults, Frozen, remove, rewrite, within};
-use crate::support::{environment, names, text};
+use crate::support::{environment, names, prepare, text};
 
 /// Something that is put in the place of a snapshot.
 type Replacement = (&'static str, fn(&Path));
@@ -99,4 +99,28 @@ fn faults_are_printed_a_line_each() {
     assert_eq!(stdout.lines().count(), 2, "{stdout}");
     let empty = environment(Runner::available()[0]);
     empty.run(["verify", &frozen.digest, "--json"]).fails(4, "snapshot-unknown");
+}
+
+/// What cannot be looked at for want of descriptors may be whole, and is not thrown away.
+#[test]
+fn a_snapshot_that_the_machine_has_no_room_to_check_is_left_alone() {
+    for runner in Runner::available() {
+        let env = environment(*runner);
+        for number in 0..24 {
+            let package = package(env.work().join("src"), &format!("skill-{number}"));
+            file(package.join("a/b/c"), "");
+        }
+        let (digest, _) = prepare(&env, "src");
+        let script = "ulimit -n $1; shift; exec \"$@\"";
+        for limit in 10..24 {
+            let limit = limit.to_string();
+            let program = env.program().to_str().unwrap();
+            let arguments = ["-c", script, "sh", &limit, program, "prepare", "--source", "src", "--quiet"];
+            Output::of(&mut env.command_of("bash", arguments));
+            let names = names(env.root().join("snapshots/sha256"));
+            assert!(names.iter().any(|name| digest.ends_with(name)), "{limit}: {names:?}");
+            assert!(!names.iter().any(|name| name.starts_with(".damaged")), "{limit}: {names:?}");
+        }
+        env.run(["verify", &digest]).ok();
+    }
 }

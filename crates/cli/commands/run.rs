@@ -166,7 +166,7 @@ impl Run {
         for &number in &self.keep_fd {
             if number < 3 || !is_open(number) {
                 return Err(Failure::usage(format!(
-                    "`--keep-fd {number}`: no descriptor above 2 is open at that number"
+                    "`--keep-fd {number}`: no descriptor above 2 that is not a directory is open at that number"
                 )));
             }
         }
@@ -200,7 +200,8 @@ impl Run {
 }
 
 fn is_open(number: RawFd) -> bool {
-    std::fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok()
+    // A directory would be a way into the host, as it would be in the place of a standard stream.
+    std::fs::metadata(format!("/proc/self/fd/{number}")).is_ok_and(|found| !found.is_dir())
 }
 
 /// Directories of the search path that are absolute.

@@ -64,6 +64,10 @@ impl SelectionArgs {
                     references.push(line.parse()?);
                 }
             }
+            if references.is_empty() {
+                let failure = Failure::new("nothing-selected", format!("`{file}` names no skill"));
+                return Err(failure.hint("select nothing with `--none`, if that is what is meant"));
+            }
             return Ok(Selection::These(references));
         }
         Ok(if references.is_empty() { Selection::All } else { Selection::These(references) })

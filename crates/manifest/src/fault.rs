@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 /// What is wrong at a path of a snapshot.
@@ -63,11 +64,20 @@ pub struct Fault {
     /// What is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actual: Option<String>,
+    /// Whether the machine had no room to look, which says nothing of what is there.
+    #[serde(skip)]
+    pub(crate) is_machines: bool,
 }
 
 impl Fault {
+    /// Whether the machine had no descriptors or no memory left to look: what is there may be whole.
+    #[must_use]
+    pub fn is_of_machine(&self) -> bool {
+        self.is_machines
+    }
+
     pub(crate) fn new(code: FaultCode, path: impl Into<String>) -> Self {
-        Self { path: path.into(), code, expected: None, actual: None }
+        Self { path: path.into(), code, expected: None, actual: None, is_machines: false }
     }
 
     pub(crate) fn expected(mut self, expected: impl fmt::Display) -> Self {
@@ -81,7 +91,9 @@ impl Fault {
     }
 
     pub(crate) fn io(path: impl Into<String>, error: &io::Error) -> Self {
-        Self::new(FaultCode::Unreadable, path).actual(error)
+        let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+        let is_machines = matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM));
+        Self { is_machines, ..Self::new(FaultCode::Unreadable, path).actual(error) }
     }
 }
 

@@ -78,8 +78,13 @@ impl LaunchRequest {
     /// The same with the conventional places of every project that the command can write guarded.
     pub(crate) fn guarded(mut self) -> Self {
         let lent = self.workspace.iter().chain(&self.binds).chain(&self.extensions);
-        let writable = lent.filter(|bind| bind.writable && bind.is_directory);
-        let mut guards: Vec<Guard> = writable.flat_map(|bind| Guard::of_project(&bind.source)).collect();
+        // Of a file, the directory that it is in says whether it is one of those.
+        let place = |bind: &Bind| match bind.source.parent() {
+            Some(above) if !bind.is_directory => above.to_owned(),
+            _ => bind.source.clone(),
+        };
+        let places = lent.filter(|bind| bind.writable).map(place);
+        let mut guards: Vec<Guard> = places.flat_map(|place| Guard::of_project(&place)).collect();
         self.guards.append(&mut guards);
         self.guards.sort_by(|a, b| a.path.cmp(&b.path));
         self.guards.dedup_by(|a, b| a.path == b.path);

@@ -5,8 +5,8 @@ use std::io::Write as _;
 
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _, Permissions, PermissionsExt as _};
 use skillfreeze_manifest::{
-    CheckOptions, Digest, FileEntry, MANIFEST_FILE, Manifest, ManifestError, PackageEntry, Progress, SkillId,
-    Version, check_snapshot, for_each,
+    Check, CheckOptions, Digest, Fault, FileEntry, MANIFEST_FILE, Manifest, ManifestError, PackageEntry,
+    Progress, SkillId, Version, check_snapshot, for_each,
 };
 use skillfreeze_store::{PackageError, Published, Store, StoreError};
 
@@ -85,6 +85,12 @@ pub enum FreezeError {
         /// What the system said.
         source: io::Error,
     },
+    /// The machine had no room to check a snapshot that is there, which may be whole.
+    #[error("the snapshot that is there cannot be checked: {fault}")]
+    Unchecked {
+        /// Where that was, and what the system said.
+        fault: Fault,
+    },
     /// The snapshot was damaged as often as it was written.
     #[error("the snapshot {digest} was damaged again right after it had been written")]
     Unstable {
@@ -139,10 +145,17 @@ pub fn freeze(
     let mut set_aside = Vec::new();
     for _ in 0..ATTEMPTS {
         if let Some(dir) = store.open_snapshot(&digest)? {
-            let options = CheckOptions::new(progress);
-            if existing == Existing::LeaveToCaller || check_snapshot(&dir, Some(digest), &options).is_clean()
-            {
+            // As a launch will have it: nobody else may own any of it.
+            let owners = [0, rustix::process::geteuid().as_raw()];
+            let options = CheckOptions::new(progress).owners(&owners);
+            let is_left = existing == Existing::LeaveToCaller;
+            let check = (!is_left).then(|| check_snapshot(&dir, Some(digest), &options));
+            if check.as_ref().is_none_or(Check::is_clean) {
                 return Ok(Snapshot { digest, manifest, dir, reused: true, set_aside });
+            }
+            let faults = check.map(|check| check.faults).unwrap_or_default();
+            if let Some(fault) = faults.into_iter().find(Fault::is_of_machine) {
+                return Err(FreezeError::Unchecked { fault });
             }
             match store.set_aside_snapshot(&digest, &dir)? {
                 Some(name) => set_aside.push(name),

@@ -108,7 +108,11 @@ impl AddError {
     /// the machine, or somebody who writes to the package.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::Refused { .. } | Self::Invalid { .. })
+        match self {
+            Self::Refused { faults, .. } => !faults.iter().any(Refusal::is_of_machine),
+            Self::Invalid { .. } => true,
+            _ => false,
+        }
     }
 
     /// Its faults in the shape that all commands print, at least one of them an error.

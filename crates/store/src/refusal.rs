@@ -3,6 +3,7 @@
 use std::error::Error as _;
 use std::io;
 
+use rustix::io::Errno;
 use skillfreeze_manifest::{Diagnostic, PathError, SKILL_FILE, Severity};
 
 /// One fault of a package's directory.
@@ -223,6 +224,13 @@ impl Refusal {
             | Self::LimitFileBytes { path, .. }
             | Self::LimitDepth { path, .. } => Some(path),
         }
+    }
+
+    /// Whether the machine had no descriptors or no memory left to look.
+    pub(crate) fn is_of_machine(&self) -> bool {
+        let Self::Unreadable { source, .. } = self else { return false };
+        let errno = source.raw_os_error().map(Errno::from_raw_os_error);
+        matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM))
     }
 
     /// What to do about it, where that can be said.

@@ -45,7 +45,8 @@ fn named_record(context: &Context, plan: &LaunchPlan, file: &Utf8Path) -> Result
         return Err(Failure::usage(format!("`--record {file}` names no file")));
     };
     let above = canonical(above)?;
-    if let Some(bind) = plan.binds().find(|bind| bind.writable && above.starts_with(&bind.source)) {
+    if let Some(bind) = plan.binds().find(|bind| bind.writable && above.join(name).starts_with(&bind.source))
+    {
         let message = format!("`--record {file}` lies in `{}`, which the command can write", bind.source);
         return Err(Failure::new("record-writable", message).hint("keep the record elsewhere"));
     }
