@@ -32,11 +32,16 @@ fn undisturbed(env: &TestEnv, arguments: &[&str]) -> Duration {
 }
 
 /// Starts the program, kills it after a while, and says whether it had succeeded before.
-fn interrupt(env: &TestEnv, arguments: &[&str], longest: Duration) -> bool {
+///
+/// The next delay is shorter if it had and longer if not, so that about half of the kills come in
+/// time, however fast the machine is just now.
+fn interrupt(env: &TestEnv, arguments: &[&str], longest: &mut Duration) -> bool {
     let mut child = start(env, arguments);
-    thread::sleep(some_delay(longest));
+    thread::sleep(some_delay(*longest));
     child.kill().unwrap();
-    child.wait().unwrap().success()
+    let succeeded = child.wait().unwrap().success();
+    *longest = if succeeded { *longest * 4 / 5 } else { *longest * 5 / 4 };
+    succeeded
 }
 
 #[test]
@@ -45,13 +50,13 @@ fn an_add_that_is_killed_leaves_the_store_as_it_was_or_with_the_whole_package() 
         let env = environment(*runner);
         let make = |id: &str| file(package(env.work(), id).join("f"), id.repeat(3000));
         make("first");
-        let longest = undisturbed(&env, &["add", "first"]);
+        let mut longest = undisturbed(&env, &["add", "first"]);
         let mut ids = vec!["first".to_owned()];
         let mut killed = 0;
         for round in 0..ROUNDS {
             let id = format!("s{round:03}");
             make(&id);
-            let acknowledged = interrupt(&env, &["add", &id], longest);
+            let acknowledged = interrupt(&env, &["add", &id], &mut longest);
             killed += usize::from(!acknowledged);
             let found = listed(&env);
             assert!(!acknowledged || found.contains(&id), "{id} was acknowledged");
@@ -65,8 +70,7 @@ fn an_add_that_is_killed_leaves_the_store_as_it_was_or_with_the_whole_package() 
             assert_eq!((&added["number"], added["reused"].as_bool()), (&1.into(), Some(found == ids)));
             is_swept(&env);
         }
-        // How many depends on the machine; none at all would mean that nothing was tried.
-        assert!(killed > 0, "none of {ROUNDS} was killed in time");
+        assert!(killed > ROUNDS / 10, "only {killed} of {ROUNDS} were killed in time");
         assert_eq!(listed(&env), ids);
         // The chain is whole, and holds each package once.
         for change in ["added", "activated"] {
@@ -90,7 +94,7 @@ fn a_prepare_that_is_killed_leaves_no_snapshot_or_the_whole_one() {
             file(package(&source, &format!("p{number}")).join("a/b/f"), "x".repeat(2000));
         }
         let prepare = ["prepare", "--source", "src", "--json"];
-        let longest = undisturbed(&env, &prepare);
+        let mut longest = undisturbed(&env, &prepare);
         let mut killed = 0;
         for round in 0..ROUNDS {
             // Half of the rounds have a package to add too.
@@ -104,7 +108,7 @@ fn a_prepare_that_is_killed_leaves_no_snapshot_or_the_whole_one() {
                 }
             }
             let before = snapshots(&env);
-            killed += usize::from(!interrupt(&env, &prepare, longest));
+            killed += usize::from(!interrupt(&env, &prepare, &mut longest));
             for new in snapshots(&env).iter().filter(|new| !before.contains(new)) {
                 env.run(["verify", new]).ok();
             }
@@ -112,8 +116,7 @@ fn a_prepare_that_is_killed_leaves_no_snapshot_or_the_whole_one() {
             is_swept(&env);
             env.run(["verify", &text(&prepared["snapshot"])]).ok();
         }
-        // How many depends on the machine; none at all would mean that nothing was tried.
-        assert!(killed > 0, "none of {ROUNDS} was killed in time");
+        assert!(killed > ROUNDS / 10, "only {killed} of {ROUNDS} were killed in time");
         let ids: Vec<String> = (0..6).map(|number| format!("p{number}")).collect();
         assert_eq!(
             listed(&env).iter().filter(|id| *id != "p0").collect::<Vec<_>>(),
