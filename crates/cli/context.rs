@@ -4,12 +4,15 @@ use std::env;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use skillfreeze::Digest;
-use skillfreeze::catalog::{Catalog, Layout, ScanOptions, Source, parse_front_matter};
+use skillfreeze::catalog::{
+    Catalog, ConflictPolicy, Discovery, ParseOptions, ScanOptions, Source, parse_front_matter,
+};
 use skillfreeze::manifest::{Diagnostic, Limits, Progress, REVISION_HEX};
 use skillfreeze::store::{AddOptions, Author, Describe, Description, Store, StoreError};
 
@@ -17,6 +20,7 @@ use crate::args::Global;
 use crate::exit::{Failure, USAGE};
 use crate::output::Output;
 use crate::progress::Bar;
+use crate::sources::{self, PathSource};
 use crate::users;
 
 /// What every command works with.
@@ -100,9 +104,14 @@ impl Context {
         directories: &[Utf8PathBuf],
         progress: &dyn Progress,
     ) -> Result<Catalog, Failure> {
-        let sources = directories.iter().map(|directory| source(directory)).collect::<Result<Vec<_>, _>>()?;
-        let options = ScanOptions { progress, ..ScanOptions::default() };
-        Ok(Catalog::scan(sources, &options)?)
+        let mut sources: Vec<Arc<dyn Source>> = Vec::new();
+        for (rank, directory) in (0..).zip(directories) {
+            let mut definition = sources::typed(directory)?;
+            definition.rank = rank;
+            sources.push(Arc::new(PathSource::new(definition)));
+        }
+        let discovery = Discovery::new(sources, ConflictPolicy::First)?;
+        Ok(discovery.scan(&ScanOptions { progress, ..ScanOptions::default() })?)
     }
 
     /// How packages are taken into the store.
@@ -128,23 +137,14 @@ struct FrontMatterParser;
 impl Describe for FrontMatterParser {
     fn describe(&self, skill_md: &[u8], directory: &str) -> Result<Description, Vec<Diagnostic>> {
         let directory = Some(directory).filter(|directory| *directory != ".");
-        let front_matter = parse_front_matter(skill_md, directory, &Limits::DEFAULT)?;
+        let options = ParseOptions { directory, ..ParseOptions::new(&Limits::DEFAULT) };
+        let front_matter = parse_front_matter(skill_md, &options)?;
         Ok(Description {
             id: front_matter.id,
             version: front_matter.version,
             diagnostics: front_matter.diagnostics,
         })
     }
-}
-
-fn source(directory: &Utf8Path) -> Result<Source, Failure> {
-    let path = canonical(directory)?;
-    let id = directory.as_str();
-    let id = if id.len() > 1 { id.trim_end_matches('/') } else { id };
-    let root = open_dir(&path)?;
-    let is_package = root.symlink_metadata("SKILL.md").is_ok();
-    let layout = if is_package { Layout::Package } else { Layout::Children };
-    Ok(Source { id: id.to_owned(), path, root, layout })
 }
 
 /// The store's own messages name what is in it, not where it is.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
-use skillfreeze::catalog::ScanError;
+use skillfreeze::catalog::{DiscoveryError, ScanError};
 use skillfreeze::manifest::{Diagnostic, Severity};
 use skillfreeze::mount::{
     BindError, BubblewrapError, Event, LaunchError, PlanError, StatusWriter, VerifyError,
@@ -59,6 +59,7 @@ const STATUSES: [(u8, &[&str]); 6] = [
             "io",
             "no-space",
             "permission",
+            "root-failed",
             "read-only",
             "unreadable",
             "root-unreadable",
@@ -104,6 +105,9 @@ const STATUSES: [(u8, &[&str]); 6] = [
         &[
             "not-found",
             "nothing-selected",
+            "root-absent",
+            "selection-disabled",
+            "selection-missing",
             "package-missing",
             "package-unknown",
             "run-unknown",
@@ -114,7 +118,15 @@ const STATUSES: [(u8, &[&str]); 6] = [
     ),
     (
         CONFLICT,
-        &["id-changed", "numbers-used-up", "selection-ambiguous", "selection-conflict", "source-changed"],
+        &[
+            "catalog-stale",
+            "id-changed",
+            "id-conflict",
+            "numbers-used-up",
+            "selection-ambiguous",
+            "selection-conflict",
+            "source-changed",
+        ],
     ),
     (UNAVAILABLE, &["integrity-unavailable", "sandbox-unavailable"]),
 ];
@@ -145,6 +157,7 @@ fn hint_of(code: &str) -> Option<&'static str> {
         "symlink-escape" | "symlink-dangling" | "symlink-to-directory" => {
             "put the file itself in the place of the link"
         }
+        "catalog-stale" => "wait until nothing writes to the source, then try again",
         "source-changed" => "wait until nothing writes to the package, then try again",
         "journal-newer" => "use the version of skillfreeze that wrote it, or a later one",
         "integrity-unavailable" => {
@@ -271,6 +284,12 @@ impl From<ScanError> for Failure {
     }
 }
 
+impl From<DiscoveryError> for Failure {
+    fn from(error: DiscoveryError) -> Self {
+        Self::of(error.code(), &error)
+    }
+}
+
 impl From<ReferenceError> for Failure {
     fn from(error: ReferenceError) -> Self {
         Self::of("reference", &error)
@@ -302,6 +321,15 @@ impl From<ResolveError> for Failure {
             }
             ResolveError::Ambiguous { digests, .. } => {
                 failure.hint("name one by its digest: `id@sha256:…`").details(json!({ "digests": digests }))
+            }
+            ResolveError::Disabled { reference } => {
+                failure.hint(format!("enable it with `skillfreeze enable {}`", reference.id))
+            }
+            ResolveError::Missing { ids } => failure
+                .hint("mend the source that should hold it, or take it out of the enabled ones")
+                .details(json!({ "missing": ids })),
+            ResolveError::Contested { choices, .. } => {
+                failure.hint("name the one that is meant").details(json!({ "choices": choices }))
             }
             ResolveError::Add { source, .. } => {
                 failure.details(json!({ "faults": faults(source.diagnostics()) }))

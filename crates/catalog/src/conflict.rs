@@ -1,129 +1,194 @@
 //! One package an id: which of several wins, and where the others went.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use skillfreeze_manifest::{Diagnostic, Severity, SkillId, Version};
+use skillfreeze_manifest::{Diagnostic, Limits, Severity, SkillId, for_each, open_dir};
 
-use crate::source::Source;
+use crate::catalog::{Catalog, CatalogSource, Form, Found, LeftOut, Place};
+use crate::collection::Collection;
+use crate::equal::{same_directory, same_file};
 
-/// A valid package.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Which of several packages with one id wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Found {
-    /// Its id.
-    pub id: SkillId,
-    /// Its display name, as written.
-    pub name: String,
-    /// Its description, as written.
-    pub description: String,
-    /// Its version, as written.
-    pub version: Option<Version>,
-    /// The index of its source.
-    pub source: usize,
-    /// Its directory's name in the source, as the file system has it: escape it before showing.
-    pub directory: String,
-    /// Warnings and infos.
-    pub diagnostics: Vec<Diagnostic>,
-    /// The source's index and the directory of the package that wins over it.
-    pub shadowed_by: Option<(usize, String)>,
+pub enum ConflictPolicy {
+    /// That of the lowest rank.
+    #[default]
+    First,
+    /// That of the highest rank.
+    Last,
+    /// None: a bare id that several have is an error once it is selected.
+    Error,
 }
 
-/// An entry of a source that [`Catalog::packages`] does not have.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LeftOut {
-    /// The index of its source.
-    pub source: usize,
-    /// Its name in the source, with what is not UTF-8 or cannot be shown escaped.
-    pub directory: String,
-    /// Its id, where it is a valid package.
-    pub id: Option<SkillId>,
-    /// Why it is left out, and what else there is to say.
-    pub diagnostics: Vec<Diagnostic>,
-    /// The source's index and the directory of the package that wins over it.
-    pub shadowed_by: Option<(usize, String)>,
-}
-
-/// What a scan found: metadata only, ordered, conflicts resolved.
-///
-/// Two scans of the same bytes are equal in all but the sources' handles.
-#[derive(Debug)]
-pub struct Catalog {
-    sources: Vec<Source>,
-    packages: Vec<Found>,
-    shadowed: Vec<Found>,
-    left_out: Vec<LeftOut>,
+/// Everything that was found, in the order of ranks and directories, before conflicts are resolved.
+#[derive(Debug, Default)]
+pub(crate) struct Everything {
+    pub(crate) packages: Vec<Found>,
+    pub(crate) left_out: Vec<LeftOut>,
+    pub(crate) collections: Vec<Collection>,
 }
 
 impl Catalog {
-    /// Gives each id to its first package; `found` comes in the order of sources and directories.
-    pub(crate) fn resolve(sources: Vec<Source>, found: Vec<Found>, mut left_out: Vec<LeftOut>) -> Self {
-        let mut winners: BTreeMap<SkillId, Found> = BTreeMap::new();
-        let mut shadowed = Vec::new();
-        for mut package in found {
-            let Some(winner) = winners.get(&package.id) else {
-                winners.insert(package.id.clone(), package);
+    /// Gives each id to one package.
+    pub(crate) fn resolve(
+        sources: Vec<CatalogSource>,
+        everything: Everything,
+        policy: ConflictPolicy,
+        limits: &Limits,
+    ) -> Self {
+        let Everything { packages, mut left_out, collections } = everything;
+        let mut catalog =
+            Self { sources, packages: Vec::new(), shadowed: Vec::new(), left_out: Vec::new(), collections };
+        let reserved = catalog.reserved_names(&packages, &left_out);
+
+        let mut by_id: BTreeMap<SkillId, Vec<Found>> = BTreeMap::new();
+        for found in packages {
+            by_id.entry(found.id().clone()).or_default().push(found);
+        }
+        let mut groups: Vec<(Found, Vec<Found>)> = Vec::with_capacity(by_id.len());
+        for mut group in by_id.into_values() {
+            let winner = group.remove(catalog.winner(&group, policy));
+            groups.push((winner, group));
+        }
+        let pairs: Vec<(&Found, &Found)> = groups
+            .iter()
+            .flat_map(|(winner, others)| others.iter().map(move |other| (winner, other)))
+            .collect();
+        let mut same =
+            for_each(pairs.len(), |index| catalog.same_content(pairs[index].0, pairs[index].1, limits))
+                .into_iter();
+
+        for (mut winner, others) in groups {
+            for mut other in others {
+                if same.next().unwrap_or(false) {
+                    winner.diagnostics.push(catalog.same_content_note(&other));
+                    winner.origins.push(other.place());
+                    continue;
+                }
+                if catalog.is_reserved(&winner) && !catalog.is_reserved(&other) {
+                    left_out.push(catalog.refuse_reserved(&other, &reserved));
+                    continue;
+                }
+                if policy == ConflictPolicy::Error {
+                    winner.contested_by.push(other.place());
+                }
+                other.shadowed_by = Some(winner.place());
+                left_out.push(LeftOut::of(&other, catalog.shadowed_note(&winner, &other)));
+                catalog.shadowed.push(other);
+            }
+            if !catalog.is_reserved(&winner) && takes_reserved_name(&winner, &reserved) {
+                left_out.push(catalog.refuse_reserved(&winner, &reserved));
                 continue;
-            };
-            package.shadowed_by = Some((winner.source, winner.directory.clone()));
-            let message = format!(
-                "`{}` in the source `{}` comes first",
-                winner.directory.escape_debug(),
-                sources[winner.source].id.escape_debug()
-            );
-            let mut diagnostics =
-                vec![Diagnostic::new(Severity::Warning, "shadowed-by", message).hint(format!(
-                    "name it `{}:{}`",
-                    sources[package.source].id.escape_debug(),
-                    package.id
-                ))];
-            diagnostics.extend(package.diagnostics.iter().cloned());
-            left_out.push(LeftOut {
-                source: package.source,
-                directory: skillfreeze_manifest::escape_bytes(package.directory.as_bytes()),
-                id: Some(package.id.clone()),
-                diagnostics,
-                shadowed_by: package.shadowed_by.clone(),
-            });
-            shadowed.push(package);
+            }
+            if let Some(first) = winner.contested_by.first() {
+                winner.diagnostics.insert(0, catalog.contested_note(&winner, first));
+            }
+            catalog.packages.push(winner);
         }
         left_out.sort_by(|first, second| {
             (first.source, first.directory.as_bytes()).cmp(&(second.source, second.directory.as_bytes()))
         });
-        Self { sources, packages: winners.into_values().collect(), shadowed, left_out }
+        catalog.left_out = left_out;
+        catalog
     }
 
-    /// The sources that were scanned, the first of which wins.
-    #[must_use]
-    pub fn sources(&self) -> &[Source] {
-        &self.sources
+    fn is_reserved(&self, found: &Found) -> bool {
+        self.sources[found.source].definition.reserved
     }
 
-    /// The packages that a bare id reaches, sorted by the id's bytes.
-    #[must_use]
-    pub fn packages(&self) -> &[Found] {
-        &self.packages
+    /// Ids and directory names that are those of reserved sources alone, be their packages valid or not.
+    fn reserved_names(&self, packages: &[Found], left_out: &[LeftOut]) -> BTreeSet<String> {
+        let is_reserved = |source: usize| self.sources[source].definition.reserved;
+        let packages = packages.iter().filter(|found| is_reserved(found.source));
+        let names = packages
+            .flat_map(|found| [Some(found.id().to_string()), found.own_name().map(str::to_owned)])
+            .flatten();
+        let invalid = left_out.iter().filter(|left| {
+            is_reserved(left.source)
+                && left.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+        });
+        let invalid = invalid.filter_map(|left| left.route.rsplit('/').next().map(str::to_owned));
+        names.chain(invalid).filter(|name| name != ".").collect()
     }
 
-    /// The rest: invalid, shadowed, or no package at all; sorted by source and directory.
-    #[must_use]
-    pub fn left_out(&self) -> &[LeftOut] {
-        &self.left_out
+    /// The index of the one that wins; they come by rank.
+    fn winner(&self, group: &[Found], policy: ConflictPolicy) -> usize {
+        if let Some(index) = group.iter().position(|found| self.is_reserved(found)) {
+            return index;
+        }
+        let rank = |found: &Found| self.sources[found.source].definition.rank;
+        match policy {
+            ConflictPolicy::First | ConflictPolicy::Error => 0,
+            ConflictPolicy::Last => {
+                let last = group.last().map(rank);
+                group.iter().position(|found| Some(rank(found)) == last).unwrap_or(0)
+            }
+        }
     }
 
-    /// The package that a bare id reaches.
-    #[must_use]
-    pub fn find(&self, id: &SkillId) -> Option<&Found> {
-        let index = self.packages.binary_search_by(|package| package.id.cmp(id)).ok()?;
-        self.packages.get(index)
+    fn same_content(&self, first: &Found, second: &Found, limits: &Limits) -> bool {
+        if first.form != second.form || first.front_matter != second.front_matter {
+            return false;
+        }
+        if first.seen.identity().is_some() && first.seen.identity() == second.seen.identity() {
+            return true;
+        }
+        let (Ok(first), Ok(second)) = (self.locate(first), self.locate(second)) else { return false };
+        match first.form {
+            Form::File => same_file((&*first.root, &first.path), (&*second.root, &second.path)),
+            Form::Directory => {
+                match (open_dir(&*first.root, &first.path), open_dir(&*second.root, &second.path)) {
+                    (Ok(first), Ok(second)) => same_directory(first, second, limits),
+                    _ => false,
+                }
+            }
+        }
     }
 
-    /// The package that `source:id` reaches, be it shadowed by another source's or not.
-    #[must_use]
-    pub fn find_in(&self, source_id: &str, id: &SkillId) -> Option<&Found> {
-        let source = self.sources.iter().position(|source| source.id == source_id)?;
-        let is_it = |package: &&Found| package.source == source && package.id == *id;
-        // Within a source the first directory wins, and `shadowed` keeps their order.
-        self.find(id).filter(is_it).or_else(|| self.shadowed.iter().find(is_it))
+    fn shown(&self, place: &Place) -> String {
+        let (source, directory) = (self.source_id(place.source), &place.directory);
+        format!("`{}` in the source `{}`", directory.escape_debug(), source.escape_debug())
     }
+
+    fn same_content_note(&self, other: &Found) -> Diagnostic {
+        let message = format!("{} has the same content", self.shown(&other.place()));
+        Diagnostic::new(Severity::Info, "same-content-as", message)
+    }
+
+    fn shadowed_note(&self, winner: &Found, other: &Found) -> Diagnostic {
+        let note = Diagnostic::new(
+            Severity::Warning,
+            "shadowed-by",
+            format!("{} comes first", self.shown(&winner.place())),
+        );
+        if self.source_id(winner.source) == self.source_id(other.source) {
+            return note.hint("give one of the two another `id`");
+        }
+        note.hint(format!("name it `{}:{}`", self.source_id(other.source).escape_debug(), other.id()))
+    }
+
+    fn contested_note(&self, winner: &Found, other: &Place) -> Diagnostic {
+        let message = format!("{} has the same id", self.shown(other));
+        Diagnostic::new(Severity::Error, "id-conflict", message).hint(format!(
+            "name the one that is meant: `{}:{}`",
+            self.source_id(winner.source).escape_debug(),
+            winner.id()
+        ))
+    }
+
+    fn refuse_reserved(&self, found: &Found, reserved: &BTreeSet<String>) -> LeftOut {
+        let id = found.id().as_str();
+        let name = if reserved.contains(id) { id } else { found.own_name().unwrap_or(id) };
+        let message = format!(
+            "the name `{}` is that of a bundled skill, which cannot be shadowed",
+            name.escape_debug()
+        );
+        let reason = Diagnostic::new(Severity::Error, "reserved-name", message);
+        LeftOut::of(found, reason.hint("give it another id and directory"))
+    }
+}
+
+fn takes_reserved_name(found: &Found, reserved: &BTreeSet<String>) -> bool {
+    reserved.contains(found.id().as_str()) || found.own_name().is_some_and(|name| reserved.contains(name))
 }

@@ -1,222 +1,309 @@
-//! Walking the sources: each direct child of a root is a package, left out, or nothing.
+//! Discovery: the sources in force, what is registered with them, and what earlier scans can tell.
 //!
-//! Every package is read on its own, in parallel, and a fault is that package's alone; the results
-//! do not depend on timing or on the order in which a file system lists its entries. A list is
-//! never truncated: over the limit the scan fails with the count.
+//! Sources of one scope make a layer. A layer that was scanned before and did not change is not scanned
+//! again, and one that fails costs itself alone: the others are still there for the next scan. What
+//! was kept is used only after every route of it was looked at again.
 
-use std::io;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use camino::Utf8PathBuf;
-use rustix::fs::{AtFlags, FileType, readlinkat, statat};
-use skillfreeze_manifest::{
-    Diagnostic, Entry, EntryKind, Limits, Progress, Severity, Silent, escape_bytes, for_each, list_dir_up_to,
-};
+use skillfreeze_manifest::Limits;
 
-use crate::conflict::{Catalog, Found, LeftOut};
-use crate::frontmatter::parse_front_matter;
-use crate::skill_file::read_skill_file;
-use crate::source::{Layout, Source};
+use crate::catalog::{Catalog, CatalogSource};
+use crate::conflict::{ConflictPolicy, Everything};
+use crate::materializer::Materializer;
+use crate::registration::{PackageDir, Registration, Registry};
+use crate::scan::{self, Root, ScanError, ScanOptions, Scanned};
+use crate::source::{Definition, FileSource, Layout, REGISTERED_ID, REGISTERED_RANK, Source};
 
-/// The most packages of a scan unless configured: the largest public collections have some 1,000.
-pub const MAX_PACKAGES: usize = 4096;
+/// How often sources that change while they are read are read.
+const ATTEMPTS: usize = 4;
 
-/// How many entries a source may have for each package; files and the like may lie about in it.
-const ENTRIES_PER_PACKAGE: usize = 16;
-
-/// How to scan.
-#[derive(Clone, Copy)]
-pub struct ScanOptions<'a> {
-    /// Limits on each package; `skill_bytes` and `front_matter_bytes` count here.
-    pub limits: Limits,
-    /// The most candidates, directories and links to them, in all sources together.
-    pub max_packages: usize,
-    /// Is told of each candidate that is done.
-    pub progress: &'a dyn Progress,
-}
-
-impl Default for ScanOptions<'_> {
-    fn default() -> Self {
-        Self { limits: Limits::DEFAULT, max_packages: MAX_PACKAGES, progress: &Silent }
-    }
-}
-
-/// Why a scan gives no catalog.
+/// Why sources do not make a discovery.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ScanError {
+pub enum DiscoveryError {
     /// Two sources have one id.
     #[error("two sources have the id `{}`", .id.escape_debug())]
     DuplicateSource {
         /// The id.
         id: String,
     },
-    /// A source's directory cannot be listed.
-    #[error("cannot list the source `{}` at `{path}`", .id.escape_debug())]
-    List {
+    /// A materializer fills something that is no source.
+    #[error("a materializer would fill `{}`, which is no configured source", .id.escape_debug())]
+    MaterializerTarget {
+        /// What it says it fills.
+        id: String,
+    },
+    /// Two materializers fill one source.
+    #[error("two materializers would fill the source `{}`", .id.escape_debug())]
+    DuplicateMaterializer {
         /// The source's id.
         id: String,
-        /// The source's path.
-        path: Utf8PathBuf,
-        /// What the system says.
-        #[source]
-        cause: io::Error,
-    },
-    /// A source has too many entries, of whatever kind.
-    #[error("the source `{}` has more than {limit} entries", .id.escape_debug())]
-    Entries {
-        /// The source's id.
-        id: String,
-        /// How many there may be.
-        limit: usize,
-    },
-    /// The sources together have too many directories.
-    #[error("the sources have {actual} directories, more than {limit}")]
-    Limit {
-        /// How many there are.
-        actual: usize,
-        /// How many there may be.
-        limit: usize,
     },
 }
 
-impl ScanError {
+impl DiscoveryError {
     /// The stable code.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
             Self::DuplicateSource { .. } => "source-twice",
-            Self::List { cause, .. } if cause.kind() == io::ErrorKind::NotADirectory => {
-                "root-not-a-directory"
-            }
-            Self::List { .. } => "root-unreadable",
-            Self::Entries { .. } | Self::Limit { .. } => "scan-limit",
+            Self::MaterializerTarget { .. } => "materializer-target",
+            Self::DuplicateMaterializer { .. } => "materializer-twice",
         }
     }
 }
 
-impl Catalog {
-    /// Scans the sources, the first of which wins where two hold the same id.
+/// The sources in force.
+pub struct Discovery {
+    sources: Vec<Arc<dyn Source>>,
+    policy: ConflictPolicy,
+    materializers: BTreeMap<String, Box<dyn Materializer>>,
+    registry: Registry,
+    layers: Layers,
+}
+
+impl fmt::Debug for Discovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Discovery")
+            .field("sources", &self.sources)
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Layers that were scanned, by the chain of scopes that leads to each; shared by discoveries that have
+/// scopes in common, such as those of several projects of one user.
+#[derive(Debug, Clone, Default)]
+pub struct Layers(Arc<Mutex<BTreeMap<Vec<String>, Layer>>>);
+
+#[derive(Debug, Clone)]
+struct Layer {
+    definitions: Vec<Definition>,
+    limits: (Limits, usize),
+    scanned: Vec<Arc<Scanned>>,
+}
+
+impl Discovery {
+    /// Puts the sources in the order of their ranks; those of one rank keep theirs.
     ///
     /// # Errors
-    /// [`ScanError`] when a source cannot be listed, or there is too much; never for a package's
-    /// fault.
-    pub fn scan(sources: Vec<Source>, options: &ScanOptions<'_>) -> Result<Self, ScanError> {
+    /// [`DiscoveryError::DuplicateSource`].
+    pub fn new(mut sources: Vec<Arc<dyn Source>>, policy: ConflictPolicy) -> Result<Self, DiscoveryError> {
+        sources.sort_by_key(|source| source.definition().rank);
         for (index, source) in sources.iter().enumerate() {
-            if sources[..index].iter().any(|earlier| earlier.id == source.id) {
-                return Err(ScanError::DuplicateSource { id: source.id.clone() });
+            let id = &source.definition().id;
+            if id == REGISTERED_ID || sources[..index].iter().any(|earlier| earlier.definition().id == *id) {
+                return Err(DiscoveryError::DuplicateSource { id: id.clone() });
             }
         }
-        let mut candidates = Vec::new();
+        let (registry, layers) = (Registry::default(), Layers::default());
+        Ok(Self { sources, policy, materializers: BTreeMap::new(), registry, layers })
+    }
+
+    /// Keeps scanned layers where other discoveries keep theirs.
+    #[must_use]
+    pub fn with_layers(mut self, layers: &Layers) -> Self {
+        self.layers = layers.clone();
+        self
+    }
+
+    /// Lets a materializer fill its source's root before each scan.
+    ///
+    /// # Errors
+    /// [`DiscoveryError`] where it fills no configured source, or one that another fills.
+    pub fn materialize(&mut self, materializer: Box<dyn Materializer>) -> Result<(), DiscoveryError> {
+        let id = materializer.source().to_owned();
+        if !self.sources.iter().any(|source| source.definition().id == id) {
+            return Err(DiscoveryError::MaterializerTarget { id });
+        }
+        if self.materializers.contains_key(&id) {
+            return Err(DiscoveryError::DuplicateMaterializer { id });
+        }
+        self.materializers.insert(id, materializer);
+        Ok(())
+    }
+
+    /// Registers a package of the caller's in memory, at rank 250, until the registration is dropped.
+    ///
+    /// Of two with one id the later is passed over, and listed as shadowed.
+    pub fn register(&self, package: PackageDir) -> Registration {
+        self.registry.add(package)
+    }
+
+    /// Scans the sources, and looks at everything once more before it returns.
+    ///
+    /// # Errors
+    /// [`ScanError`] when a source cannot be read, there is too much, or something kept changing;
+    /// never for a package's fault.
+    pub fn scan(&self, options: &ScanOptions<'_>) -> Result<Catalog, ScanError> {
+        let sources = self.sources_in_force()?;
+        let keys = chains(&sources);
+        let mut scanned = self.layers.take(&keys, &sources, options);
+        let done = self.fill(&sources).and_then(|failed| complete(&sources, &mut scanned, &failed, options));
+        self.layers.keep(&keys, &sources, &scanned, options);
+        done?;
+
+        let mut everything = Everything::default();
+        let mut states = Vec::with_capacity(sources.len());
+        for (index, (source, scanned)) in sources.into_iter().zip(scanned.into_iter().flatten()).enumerate() {
+            let Scanned { root, packages, left_out, collections, .. } = Arc::unwrap_or_clone(scanned);
+            everything.packages.extend(packages.into_iter().map(|mut found| {
+                found.source = index;
+                found
+            }));
+            everything.left_out.extend(left_out.into_iter().map(|mut left| {
+                left.source = index;
+                left
+            }));
+            everything.collections.extend(collections.into_iter().map(|mut collection| {
+                collection.source = index;
+                collection
+            }));
+            let (root, fault) = match root {
+                Root::Open { dir, .. } => (Some(dir), None),
+                Root::Failed { fault, .. } => (None, Some(fault)),
+            };
+            states.push(CatalogSource { definition: source.definition().clone(), fault, root, source });
+        }
+        Ok(Catalog::resolve(states, everything, self.policy, &options.limits))
+    }
+
+    /// The configured sources and one for each registered package, by rank.
+    fn sources_in_force(&self) -> Result<Vec<Arc<dyn Source>>, ScanError> {
+        let mut sources = self.sources.clone();
+        for package in self.registry.packages() {
+            let definition = Definition {
+                rank: REGISTERED_RANK,
+                layout: Layout::Package,
+                scope: REGISTERED_ID.to_owned(),
+                ..Definition::new(REGISTERED_ID, package.path.clone())
+            };
+            let failed = |cause| {
+                let (id, path) = (REGISTERED_ID.to_owned(), package.path.clone());
+                ScanError::Root { id, path, cause }
+            };
+            let root = package.dir.try_clone().map_err(failed)?;
+            sources.push(Arc::new(FileSource::new(definition, root)));
+        }
+        sources.sort_by_key(|source| source.definition().rank);
+        Ok(sources)
+    }
+
+    /// Lets the materializers fill their sources; gives those that failed.
+    fn fill(&self, sources: &[Arc<dyn Source>]) -> Result<BTreeMap<usize, Arc<Scanned>>, ScanError> {
+        let mut failed = BTreeMap::new();
         for (index, source) in sources.iter().enumerate() {
-            let limit = options.max_packages.saturating_mul(ENTRIES_PER_PACKAGE);
-            let entries = list_candidates(source, limit).map_err(|cause| ScanError::List {
-                id: source.id.clone(),
-                path: source.path.clone(),
-                cause,
-            })?;
-            let entries = entries.ok_or_else(|| ScanError::Entries { id: source.id.clone(), limit })?;
-            candidates.extend(entries.into_iter().map(|entry| (index, entry)));
-        }
-        if candidates.len() > options.max_packages {
-            return Err(ScanError::Limit { actual: candidates.len(), limit: options.max_packages });
-        }
-
-        options.progress.begin("scan", candidates.len());
-        let examined = for_each(candidates.len(), |index| {
-            let (source, entry) = &candidates[index];
-            let result = examine(&sources[*source], *source, entry, &options.limits);
-            options.progress.advance();
-            result
-        });
-        let mut found = Vec::new();
-        let mut left_out = Vec::new();
-        for result in examined {
-            match result {
-                Ok(package) => found.push(package),
-                Err(package) => left_out.push(package),
+            let Some(materializer) = self.materializers.get(&source.definition().id) else { continue };
+            if let Err(cause) = source.open().and_then(|root| materializer.fill(&root)) {
+                failed.insert(index, Arc::new(scan::unfilled(&**source, &cause)?));
             }
         }
-        Ok(Self::resolve(sources, found, left_out))
+        Ok(failed)
     }
 }
 
-/// The entries of a source that might be packages, by name in byte order; none where it has more than
-/// `limit` of any kind.
-///
-/// What else lies about in a root is none of our business: files, dot entries such as `.git` and
-/// `.venv`, and the dependencies that package managers unpack beside.
-fn list_candidates(source: &Source, limit: usize) -> io::Result<Option<Vec<Entry>>> {
-    if source.layout == Layout::Package {
-        return Ok(Some(vec![Entry { name: b".".to_vec(), kind: EntryKind::Directory }]));
-    }
-    let mut entries = list_dir_up_to(&source.root, limit)?;
-    if entries.len() > limit {
-        return Ok(None);
-    }
-    entries.retain(|entry| {
-        !entry.name.starts_with(b".")
-            && entry.name != b"node_modules"
-            && match entry.kind {
-                EntryKind::Directory => true,
-                EntryKind::Link => !leads_to_a_file(source, &entry.name),
-                _ => false,
+/// Scans what was not scanned, looks at everything once more, and scans again what changed meanwhile.
+fn complete(
+    sources: &[Arc<dyn Source>],
+    scanned: &mut [Option<Arc<Scanned>>],
+    failed: &BTreeMap<usize, Arc<Scanned>>,
+    options: &ScanOptions<'_>,
+) -> Result<(), ScanError> {
+    let mut changed = None;
+    for _ in 0..ATTEMPTS {
+        for (index, (source, slot)) in sources.iter().zip(scanned.iter_mut()).enumerate() {
+            if let Some(failed) = failed.get(&index) {
+                *slot = Some(Arc::clone(failed));
+            } else if slot.is_none() {
+                *slot = Some(Arc::new(scan::scan(&**source, options)?));
             }
-    });
-    entries.sort_unstable_by(|first, second| first.name.cmp(&second.name));
-    Ok(Some(entries))
-}
-
-/// Whether a link leads to what would be ignored without it; the one look through a link.
-fn leads_to_a_file(source: &Source, name: &[u8]) -> bool {
-    statat(&source.root, name, AtFlags::empty())
-        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) != FileType::Directory)
-}
-
-fn examine(source: &Source, index: usize, entry: &Entry, limits: &Limits) -> Result<Found, LeftOut> {
-    let leave_out = |diagnostics| LeftOut {
-        source: index,
-        directory: escape_bytes(&entry.name),
-        id: None,
-        diagnostics,
-        shadowed_by: None,
-    };
-    if entry.kind == EntryKind::Link {
-        return Err(leave_out(vec![refuse_link(source, &entry.name)]));
+        }
+        changed = None;
+        for (index, (source, slot)) in sources.iter().zip(scanned.iter_mut()).enumerate() {
+            let Some(done) = slot.as_ref().filter(|_| !failed.contains_key(&index)) else { continue };
+            if let Some(path) = done.changed(&**source) {
+                changed = Some((source.definition().id.clone(), path));
+                *slot = None;
+            }
+        }
+        if changed.is_none() {
+            return Ok(());
+        }
     }
-    let Ok(name) = str::from_utf8(&entry.name) else {
-        let message = format!("the directory's name `{}` is not UTF-8", escape_bytes(&entry.name));
-        return Err(leave_out(vec![Diagnostic::new(Severity::Error, "path-not-utf8", message)]));
-    };
-    let bytes =
-        read_skill_file(&source.root, name, limits).map_err(|error| leave_out(vec![error.diagnostic()]))?;
-    let own_name = match source.layout {
-        Layout::Children => Some(name),
-        Layout::Package => source.path.file_name(),
-    };
-    let front_matter = parse_front_matter(&bytes, own_name, limits).map_err(leave_out)?;
-    Ok(Found {
-        id: front_matter.id,
-        name: front_matter.name,
-        description: front_matter.description,
-        version: front_matter.version,
-        source: index,
-        directory: name.to_owned(),
-        diagnostics: front_matter.diagnostics,
-        shadowed_by: None,
-    })
+    match changed {
+        Some((id, path)) => Err(ScanError::Changing { id, path }),
+        None => Ok(()),
+    }
 }
 
-fn refuse_link(source: &Source, name: &[u8]) -> Diagnostic {
-    match readlinkat(&source.root, name, Vec::new()) {
-        Ok(target) => {
-            let message =
-                format!("a link to `{}`; the source does not allow links", escape_bytes(target.to_bytes()));
-            Diagnostic::new(Severity::Error, "symlink-not-allowed", message)
-                .hint("name the directory that it leads to as a source, or copy it")
+/// For each source the chain of scopes from the first one to its own.
+fn chains(sources: &[Arc<dyn Source>]) -> Vec<Vec<String>> {
+    let mut chain: Vec<String> = Vec::new();
+    for source in sources {
+        let scope = &source.definition().scope;
+        if !chain.contains(scope) {
+            chain.push(scope.clone());
         }
-        Err(error) => {
-            let message = format!("the link was removed or replaced while the source was read: {error}");
-            Diagnostic::new(Severity::Error, "vanished", message)
+    }
+    let key = |source: &Arc<dyn Source>| {
+        let end = chain.iter().position(|scope| *scope == source.definition().scope).unwrap_or(0);
+        chain[..=end].to_vec()
+    };
+    sources.iter().map(key).collect()
+}
+
+impl Layers {
+    /// Takes out what is kept for these sources. A scan that fails puts back what it did not fail at.
+    fn take(
+        &self,
+        keys: &[Vec<String>],
+        sources: &[Arc<dyn Source>],
+        options: &ScanOptions<'_>,
+    ) -> Vec<Option<Arc<Scanned>>> {
+        let mut layers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken: BTreeMap<&Vec<String>, Layer> = BTreeMap::new();
+        for key in keys {
+            if let Some(layer) = layers.remove(key) {
+                taken.insert(key, layer);
+            }
         }
+        let limits = (options.limits, options.max_packages);
+        let find = |(key, source): (&Vec<String>, &Arc<dyn Source>)| {
+            let layer = taken.get(key).filter(|layer| layer.limits == limits)?;
+            let index = layer.definitions.iter().position(|known| known == source.definition())?;
+            layer.scanned.get(index).filter(|scanned| matches!(scanned.root, Root::Open { .. })).cloned()
+        };
+        keys.iter().zip(sources).map(find).collect()
+    }
+
+    /// Keeps each layer that is complete.
+    fn keep(
+        &self,
+        keys: &[Vec<String>],
+        sources: &[Arc<dyn Source>],
+        scanned: &[Option<Arc<Scanned>>],
+        options: &ScanOptions<'_>,
+    ) {
+        let mut complete: BTreeMap<&Vec<String>, Option<Layer>> = BTreeMap::new();
+        for ((key, source), scanned) in keys.iter().zip(sources).zip(scanned) {
+            let empty = Layer {
+                definitions: Vec::new(),
+                limits: (options.limits, options.max_packages),
+                scanned: Vec::new(),
+            };
+            let slot = complete.entry(key).or_insert(Some(empty));
+            match (slot.as_mut(), scanned) {
+                (Some(layer), Some(scanned)) => {
+                    layer.definitions.push(source.definition().clone());
+                    layer.scanned.push(Arc::clone(scanned));
+                }
+                _ => *slot = None,
+            }
+        }
+        let mut layers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        layers.extend(complete.into_iter().filter_map(|(key, layer)| Some((key.clone(), layer?))));
     }
 }

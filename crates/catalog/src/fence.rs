@@ -126,6 +126,12 @@ pub(crate) fn locate(bytes: &[u8], limit: u64) -> Result<(usize, usize), FenceEr
     Err(if bytes.len() > limit_index { FenceError::TooLarge { limit } } else { FenceError::Unterminated })
 }
 
+/// Whether a file begins with an opening fence.
+pub(crate) fn begins(bytes: &[u8]) -> bool {
+    let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+    is_fence(text.split(|byte| *byte == b'\n').next().unwrap_or_default())
+}
+
 fn is_fence(line: &[u8]) -> bool {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     line.strip_prefix(b"---").is_some_and(|rest| rest.iter().all(|byte| matches!(byte, b' ' | b'\t')))

@@ -15,7 +15,7 @@ pub const DESCRIPTION_CHARS: usize = 1024;
 pub const LARGE_SKILL_BYTES: usize = 64 << 10;
 
 /// The metadata of a package that can be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct FrontMatter {
     /// The display name: `name` as written.
     pub name: String,
@@ -37,6 +37,24 @@ pub struct FrontMatter {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+/// SHIM
+#[derive(Debug, Clone, Copy)]
+pub struct ParseOptions<'a> {
+    /// d
+    pub directory: Option<&'a str>,
+    /// l
+    pub limits: &'a Limits,
+    /// s
+    pub size: Option<u64>,
+    /// s
+    pub strict: bool,
+}
+impl<'a> ParseOptions<'a> {
+    /// n
+    pub fn new(limits: &'a Limits) -> Self {
+        Self { directory: None, limits, size: None, strict: false }
+    }
+}
 /// Parses the front matter of a `SKILL.md` by the rules that discovery, adding and freezing share.
 ///
 /// `bytes` is the whole file; of a file with too large a front matter its first
@@ -47,11 +65,8 @@ pub struct FrontMatter {
 /// # Errors
 /// All that is wrong, warnings and infos too, in the order of the file and then what is missing; at
 /// least one is an error.
-pub fn parse_front_matter(
-    bytes: &[u8],
-    directory: Option<&str>,
-    limits: &Limits,
-) -> Result<FrontMatter, Vec<Diagnostic>> {
+pub fn parse_front_matter(bytes: &[u8], options: &ParseOptions<'_>) -> Result<FrontMatter, Vec<Diagnostic>> {
+    let (directory, limits) = (options.directory, options.limits);
     let at_file = |diagnostic: Diagnostic| diagnostic.at_path(SKILL_FILE);
     let block =
         find_block(bytes, limits.front_matter_bytes).map_err(|error| vec![at_file(error.diagnostic())])?;

@@ -16,15 +16,30 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod catalog;
+mod collection;
 mod conflict;
 mod discovery;
+mod equal;
 mod fence;
 mod frontmatter;
+mod materializer;
+mod registration;
+mod route;
+mod scan;
 mod skill_file;
 mod source;
+mod walk;
 mod yaml;
 
-pub use conflict::{Catalog, Found, LeftOut};
-pub use discovery::{MAX_PACKAGES, ScanError, ScanOptions};
-pub use frontmatter::{DESCRIPTION_CHARS, FrontMatter, LARGE_SKILL_BYTES, parse_front_matter};
-pub use source::{Layout, Source};
+pub use catalog::{Catalog, CatalogSource, Form, Found, Handle, LeftOut, Located, Place, Stale};
+pub use collection::{COLLECTION_FILE, COUNT_PLACEHOLDER, Collection};
+pub use conflict::ConflictPolicy;
+pub use discovery::{Discovery, DiscoveryError, Layers};
+pub use frontmatter::{DESCRIPTION_CHARS, FrontMatter, LARGE_SKILL_BYTES, ParseOptions, parse_front_matter};
+pub use materializer::Materializer;
+pub use registration::{PackageDir, Registration};
+pub use scan::{MAX_PACKAGES, ScanError, ScanOptions};
+pub use source::{
+    DEFAULT_RANK, Definition, FileSource, Layout, Links, REGISTERED_ID, REGISTERED_RANK, Source,
+};

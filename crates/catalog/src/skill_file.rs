@@ -97,6 +97,36 @@ impl SkillFileError {
     }
 }
 
+/// SHIM
+pub(crate) struct SkillHead {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) size: u64,
+}
+pub(crate) fn read_skill_head(
+    root: impl AsFd,
+    name: &str,
+    form: crate::catalog::Form,
+    limits: &Limits,
+) -> Result<SkillHead, SkillFileError> {
+    let bytes = match form {
+        crate::catalog::Form::Directory => read_skill_file(root, name, limits)?,
+        _ => {
+            let file = open_file(root, name).map_err(refuse)?;
+            let stamp = Stamp::of(&file).map_err(refuse)?;
+            if stamp.kind != EntryKind::File {
+                return Err(SkillFileError::WrongKind { kind: stamp.kind });
+            }
+            read(file, stamp.size, limits)?
+        }
+    };
+    let size = bytes.len() as u64;
+    Ok(SkillHead { bytes, size })
+}
+impl SkillFileError {
+    pub(crate) fn of_directory(cause: io::Error) -> Self {
+        if vanished(&cause) { Self::DirectoryVanished } else { Self::DirectoryUnreadable { cause } }
+    }
+}
 /// Reads the `SKILL.md` of the package in the directory `name` of a source.
 ///
 /// Of a file whose front matter is too large it returns the beginning that tells so, and reads no

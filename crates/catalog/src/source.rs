@@ -1,19 +1,60 @@
-//! The places where packages are discovered.
+//! The places where packages are discovered: what is known of each without looking, and how it is opened.
+//!
+//! A scan touches a source only through the handle that [`Source::open`] gives it. [`FileSource`] is
+//! made of a handle and opens nothing else; a caller that may open paths, as the program may, brings a
+//! source of its own, which finds a root anew that was absent before.
 
-use camino::Utf8PathBuf;
+use std::fmt;
+use std::io;
+
+use camino::{Utf8Path, Utf8PathBuf};
 use cap_std::fs::Dir;
 
-/// A directory in which packages lie.
-#[derive(Debug)]
-pub struct Source {
+/// The rank of a source unless it says otherwise.
+pub const DEFAULT_RANK: u32 = 300;
+/// The rank of packages that a library's caller registers.
+pub const REGISTERED_RANK: u32 = 250;
+/// The id of the source that holds them.
+pub const REGISTERED_ID: &str = "registered";
+
+/// What is known of a source without looking at it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Definition {
     /// The name by which `source:id` reaches it; no two sources of a scan share one.
     pub id: String,
     /// Its absolute, canonical path, for messages alone.
     pub path: Utf8PathBuf,
-    /// The open directory, through which everything is read.
-    pub root: Dir,
+    /// Its place among the sources: the lowest comes first.
+    pub rank: u32,
     /// Where in it packages lie.
     pub layout: Layout,
+    /// What becomes of links directly in its root.
+    pub links: Links,
+    /// Whether its ids and directory names are its own alone: bundled packages cannot be shadowed.
+    pub reserved: bool,
+    /// Whether a scan without it is no scan.
+    pub required: bool,
+    /// For whom it is: `user`, or `project:/path`. Sources of one scope make a layer, which is kept
+    /// or scanned anew as a whole.
+    pub scope: String,
+}
+
+impl Definition {
+    /// A source at this path with everything as it is without configuration.
+    #[must_use]
+    pub fn new(id: impl Into<String>, path: impl Into<Utf8PathBuf>) -> Self {
+        Self {
+            id: id.into(),
+            path: path.into(),
+            rank: DEFAULT_RANK,
+            layout: Layout::default(),
+            links: Links::default(),
+            reserved: false,
+            required: false,
+            scope: String::new(),
+        }
+    }
 }
 
 /// Where in a source packages lie.
@@ -25,4 +66,76 @@ pub enum Layout {
     Children,
     /// The directory itself is one; its name in the source is `.`.
     Package,
+    /// Each directory at most so many levels below the root that has a `SKILL.md` is one; those above
+    /// are categories.
+    Nested(u8),
+    /// Each file `name.md` directly in the root is one.
+    Flat,
+    /// The root has a `COLLECTION.json`; each directory at most so many levels below it that has a
+    /// `SKILL.md` is a member.
+    Collection(u8),
+}
+
+/// What becomes of links directly in a source's root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Links {
+    /// Each is listed as not allowed.
+    #[default]
+    Refuse,
+    /// One that leads to a directory with a `SKILL.md` is a package, wherever that is.
+    Allow,
+}
+
+/// A place where packages are discovered.
+pub trait Source: fmt::Debug + Send + Sync {
+    /// What is known of it without looking at it; always the same.
+    fn definition(&self) -> &Definition;
+
+    /// Opens its root as it is now.
+    ///
+    /// # Errors
+    /// [`NotFound`](io::ErrorKind::NotFound) and [`NotADirectory`](io::ErrorKind::NotADirectory) say
+    /// that there is no such source, which is a fault only of one that is required.
+    fn open(&self) -> io::Result<Dir>;
+
+    /// Opens the directory that the link `name` in the root leads to, and tells where that is.
+    ///
+    /// Called only where the [`Definition`] allows links.
+    ///
+    /// # Errors
+    /// What the system says, or that the source does not follow links.
+    fn follow(&self, root: &Dir, name: &str) -> io::Result<(Dir, Utf8PathBuf)>;
+}
+
+/// A source made of a directory's handle. Nothing outside that directory is touched, so a link is
+/// followed only to what lies in it.
+#[derive(Debug)]
+pub struct FileSource {
+    definition: Definition,
+    root: Dir,
+}
+
+impl FileSource {
+    /// Makes a source of a directory.
+    #[must_use]
+    pub fn new(definition: Definition, root: Dir) -> Self {
+        Self { definition, root }
+    }
+}
+
+impl Source for FileSource {
+    fn definition(&self) -> &Definition {
+        &self.definition
+    }
+
+    fn open(&self) -> io::Result<Dir> {
+        self.root.try_clone()
+    }
+
+    fn follow(&self, root: &Dir, name: &str) -> io::Result<(Dir, Utf8PathBuf)> {
+        let real = root.canonicalize(name)?;
+        let real = Utf8Path::from_path(&real).ok_or(io::ErrorKind::InvalidFilename)?;
+        Ok((root.open_dir(real)?, self.definition.path.join(real)))
+    }
 }

@@ -1,11 +1,16 @@
 //! What each kind of front matter gives: codes with their places, or the values.
 
 use proptest::prelude::*;
-use skillfreeze_catalog::{DESCRIPTION_CHARS, FrontMatter, LARGE_SKILL_BYTES, parse_front_matter};
+use skillfreeze_catalog::{
+    DESCRIPTION_CHARS, FrontMatter, LARGE_SKILL_BYTES, ParseOptions, parse_front_matter,
+};
 use skillfreeze_manifest::{Diagnostic, Limits, Severity};
 
 fn parse(text: impl AsRef<[u8]>) -> Result<FrontMatter, Vec<Diagnostic>> {
-    parse_front_matter(text.as_ref(), Some("demo"), &Limits::DEFAULT)
+    parse_front_matter(
+        text.as_ref(),
+        &ParseOptions { directory: Some("demo"), ..ParseOptions::new(&Limits::DEFAULT) },
+    )
 }
 
 /// The values of a block with a good name that ends in `lines`.
@@ -256,7 +261,8 @@ fn names_and_ids() {
         assert_eq!(brief(&front_matter.diagnostics), expected, "{lines:?}");
     }
     let anywhere =
-        parse_front_matter(b"---\nname: x\ndescription: d\n---\n", None, &Limits::DEFAULT).unwrap();
+        parse_front_matter(b"---\nname: x\ndescription: d\n---\n", &ParseOptions::new(&Limits::DEFAULT))
+            .unwrap();
     assert_eq!(brief(&anywhere.diagnostics), [""; 0]);
 }
 
@@ -331,7 +337,7 @@ proptest! {
         bytes in proptest::collection::vec(any::<u8>(), 0..60),
     ) {
         for input in [text.as_bytes(), &bytes, &[b"---\n", &bytes[..], b"\n---"].concat()] {
-            let diagnostics = match parse_front_matter(input, None, &Limits::DEFAULT) {
+            let diagnostics = match parse_front_matter(input, &ParseOptions::new(&Limits::DEFAULT)) {
                 Ok(front_matter) => front_matter.diagnostics,
                 Err(diagnostics) => diagnostics,
             };

@@ -82,12 +82,12 @@ impl List {
 
     fn found(&self, context: &Context) -> Result<Index, Failure> {
         let catalog = context.scan(&self.source, &context.progress())?;
-        let source = |index: usize| catalog.sources()[index].id.clone();
+        let source = |index: usize| catalog.source_id(index).to_owned();
         let skills = catalog.packages().iter().map(|found| Skill {
-            id: found.id.clone(),
-            name: Some(found.name.clone()),
-            description: Some(found.description.clone()),
-            version: found.version.clone(),
+            id: found.id().clone(),
+            name: Some(found.front_matter.name.clone()),
+            description: Some(found.front_matter.description.clone()),
+            version: found.front_matter.version.clone(),
             source: Some(source(found.source)),
             directory: Some(found.directory.clone()),
             number: None,

@@ -1,5 +1,6 @@
 //! What `prepare` and `run` share: naming packages and freezing them.
 
+use std::collections::BTreeSet;
 use std::io::Read as _;
 
 use camino::Utf8PathBuf;
@@ -7,7 +8,9 @@ use clap::Args;
 use serde_json::json;
 use skillfreeze::Store;
 use skillfreeze::manifest::{Diagnostic, Progress};
-use skillfreeze::preparer::{Existing, Pin, Reference, Resolved, Selection, Snapshot, freeze, resolve};
+use skillfreeze::preparer::{
+    Existing, InForce, Pin, Precedence, Reference, Resolved, Selection, Snapshot, freeze, resolve,
+};
 
 use super::list::LeftOut;
 use crate::context::Context;
@@ -109,7 +112,10 @@ pub(crate) fn prepare(
 ) -> Result<(Resolved, Snapshot), Failure> {
     let catalog = context.scan(&sources.source, progress)?;
     let options = context.add_options(sources.drop_bytecode, false, progress);
-    let resolved = resolve(store, &catalog, selection, &options)?;
+    let precedence = if sources.source.is_empty() { Precedence::Store } else { Precedence::Sources };
+    let wanted = BTreeSet::new();
+    let in_force = InForce { catalog: &catalog, precedence, enabled: &|_| true, wanted: &wanted };
+    let resolved = resolve(store, &in_force, selection, &options)?;
     report(context, &resolved);
     if *selection == Selection::All && resolved.packages.is_empty() {
         return Err(nothing(sources, resolved));

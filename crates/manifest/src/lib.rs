@@ -50,7 +50,8 @@ pub use id::{IdError, SkillId};
 pub use limits::Limits;
 pub use listing::{FileEntry, Listing, ListingError, SKILL_FILE};
 pub use nofollow::{
-    Entry, EntryKind, Stamp, describe_kind, escape_bytes, list_dir, list_dir_up_to, open_dir, open_file,
+    Entry, EntryKind, Stamp, count_entries, describe_kind, escape_bytes, list_dir, list_dir_up_to, open_dir,
+    open_file,
 };
 pub use parallel::for_each;
 pub use path::{PackagePath, PathError, PathSet, UNICODE_VERSION, is_bidi_control};

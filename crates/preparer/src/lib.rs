@@ -18,8 +18,12 @@
 
 mod freeze;
 mod resolve;
+mod resolve_error;
+mod resolved;
 mod selection;
 
 pub use freeze::{Existing, FreezeError, Pin, Snapshot, freeze, manifest_of};
-pub use resolve::{Chosen, LeftOut, ResolveError, Resolved, resolve};
+pub use resolve::{InForce, Precedence, resolve};
+pub use resolve_error::ResolveError;
+pub use resolved::{Chosen, LeftOut, Resolved};
 pub use selection::{Pick, Reference, ReferenceError, Selection};

@@ -1,135 +1,42 @@
 //! Resolving: which revision each reference means, and taking into the store what it lacks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
-use camino::Utf8PathBuf;
-use skillfreeze_catalog::{Catalog, Found};
+use skillfreeze_catalog::{Catalog, Found, Located};
 use skillfreeze_manifest::{Diagnostic, Digest, Severity, SkillId};
-use skillfreeze_store::{
-    AddError, AddOptions, Candidate, Origin, Revision, RevisionNumber, Store, StoreError,
-};
+use skillfreeze_store::{AddError, AddOptions, Added, Candidate, Origin, Revision, RevisionNumber, Store};
 
-use crate::freeze::Pin;
+use crate::resolve_error::ResolveError;
+use crate::resolved::{Chosen, LeftOut, Resolved};
 use crate::selection::{Pick, Reference, Selection};
 
-/// The revisions that a selection means, all of them in the store.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct Resolved {
-    /// In the order of their ids' bytes.
-    pub packages: Vec<Chosen>,
-    /// What the sources hold and is not among them, and why.
-    pub left_out: Vec<LeftOut>,
+/// What a selection is resolved against beside the store.
+#[derive(Clone, Copy)]
+pub struct InForce<'a> {
+    /// What the sources hold.
+    pub catalog: &'a Catalog,
+    /// What a bare id means.
+    pub precedence: Precedence,
+    /// Whether an id may be selected.
+    pub enabled: &'a dyn Fn(&SkillId) -> bool,
+    /// The ids that are enabled by name: everything cannot be selected without them.
+    pub wanted: &'a BTreeSet<SkillId>,
 }
 
-/// One revision that was chosen.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Chosen {
-    /// The revision.
-    pub revision: Revision,
-    /// The source that it was taken from just now; none when the store had it.
-    pub source: Option<String>,
-    /// What is to be said of it.
-    pub diagnostics: Vec<Diagnostic>,
-    /// What else has its id and was passed over, as `source/directory`.
-    pub shadowed: Vec<String>,
-}
-
-impl Chosen {
-    /// What freezing needs of it.
-    #[must_use]
-    pub fn pin(&self) -> Pin {
-        let Revision { id, digest, version, .. } = self.revision.clone();
-        Pin { id, digest, version }
+impl fmt::Debug for InForce<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InForce").field("precedence", &self.precedence).finish_non_exhaustive()
     }
 }
 
-/// One package that was not chosen.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct LeftOut {
-    /// The source.
-    pub source: String,
-    /// Its directory there, with what is not UTF-8 escaped.
-    pub directory: String,
-    /// Its id, if it has one.
-    pub id: Option<SkillId>,
-    /// Why.
-    pub diagnostics: Vec<Diagnostic>,
-}
-
-/// Why a selection means nothing that could be frozen.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ResolveError {
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// Nothing has that name.
-    #[error("`{reference}` is neither in a source nor in the store")]
-    Unknown {
-        /// As given.
-        reference: Reference,
-        /// Ids that look like it, sorted.
-        near: Vec<SkillId>,
-    },
-    /// The store has it, but none of its revisions is active.
-    #[error("no revision of `{reference}` is active")]
-    Inactive {
-        /// As given.
-        reference: Reference,
-        /// The numbers of its revisions, ascending.
-        numbers: Vec<RevisionNumber>,
-    },
-    /// What has that name cannot be used.
-    #[error("`{reference}` cannot be used: {}", .diagnostics.first().map_or_else(String::new, ToString::to_string))]
-    Invalid {
-        /// As given.
-        reference: Reference,
-        /// All that is wrong with it.
-        diagnostics: Vec<Diagnostic>,
-    },
-    /// Several revisions fit.
-    #[error("`{reference}` fits {} revisions", .digests.len())]
-    Ambiguous {
-        /// As given.
-        reference: Reference,
-        /// Their digests, sorted.
-        digests: Vec<Digest>,
-    },
-    /// Two references mean different revisions of one skill.
-    #[error("`{first}` and `{second}` are different revisions of one skill")]
-    Conflict {
-        /// One.
-        first: Reference,
-        /// The other.
-        second: Reference,
-    },
-    /// A package could not be taken into the store.
-    #[error("`{reference}` cannot be added to the store")]
-    Add {
-        /// As given.
-        reference: Reference,
-        /// Why.
-        source: AddError,
-    },
-}
-
-impl ResolveError {
-    /// The stable code.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Store(error) => error.code(),
-            Self::Unknown { .. } => "selection-unknown",
-            Self::Inactive { .. } => "selection-inactive",
-            Self::Invalid { .. } => "selection-invalid",
-            Self::Ambiguous { .. } => "selection-ambiguous",
-            Self::Conflict { .. } => "selection-conflict",
-            Self::Add { source, .. } => source.code(),
-        }
-    }
+/// What a bare id means when the store and a source have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precedence {
+    /// The source's package: the sources were named for this one call, and nothing else is asked for.
+    Sources,
+    /// The store's active revision; everything is what the sources hold and what is active.
+    Store,
 }
 
 /// Where one reference leads before anything is read or written.
@@ -141,28 +48,24 @@ enum Route<'a> {
 /// Finds the revision that each reference of a selection means, and takes into the store what only
 /// a source has. Activates nothing.
 ///
-/// A bare id means the package of the sources in force where they hold it, since they were named on
-/// the command line, else the store's active revision. A faulty package is an error when it was
-/// named, and left out and reported when everything was asked for. One that is not known to be
-/// faulty, because it changed while it was read or the store could not hold it, is an error always.
+/// A faulty package is an error when it was named, and left out and reported when everything was asked
+/// for. One that is not known to be faulty, because it changed while it was read or the store could
+/// not hold it, is an error always.
 ///
 /// # Errors
 /// [`ResolveError`]; for what was named, before anything is frozen.
 pub fn resolve(
     store: &Store,
-    catalog: &Catalog,
+    in_force: &InForce<'_>,
     selection: &Selection,
     options: &AddOptions<'_>,
 ) -> Result<Resolved, ResolveError> {
-    let mut resolved = Resolved { packages: Vec::new(), left_out: left_out(catalog) };
+    let resolving = Resolving { store, in_force, options };
+    let mut resolved = Resolved { packages: Vec::new(), left_out: left_out(in_force.catalog) };
     match selection {
         Selection::None => {}
-        Selection::All if catalog.sources().is_empty() => {
-            let active = store.revisions()?.into_iter().filter(|revision| revision.active);
-            resolved.packages = active.map(|revision| chosen(revision, None, Vec::new())).collect();
-        }
-        Selection::All => add_all(store, catalog, options, &mut resolved)?,
-        Selection::These(references) => add_these(store, catalog, references, options, &mut resolved)?,
+        Selection::All => resolving.all(&mut resolved)?,
+        Selection::These(references) => resolving.these(references, &mut resolved)?,
     }
     resolved.packages.sort_by(|a, b| a.revision.id.cmp(&b.revision.id));
     for package in &mut resolved.packages {
@@ -179,7 +82,7 @@ fn chosen(revision: Revision, source: Option<String>, diagnostics: Vec<Diagnosti
 
 fn left_out(catalog: &Catalog) -> Vec<LeftOut> {
     let passed = catalog.left_out().iter().map(|left| LeftOut {
-        source: catalog.sources()[left.source].id.clone(),
+        source: catalog.source_id(left.source).to_owned(),
         directory: left.directory.clone(),
         id: left.id.clone(),
         diagnostics: left.diagnostics.clone(),
@@ -187,81 +90,268 @@ fn left_out(catalog: &Catalog) -> Vec<LeftOut> {
     passed.collect()
 }
 
-fn candidate<'a>(catalog: &'a Catalog, found: &Found) -> Candidate<'a> {
-    let source = &catalog.sources()[found.source];
-    // A source that is a package itself holds it as `.`, which a path leaves out.
-    let path: Utf8PathBuf = source.path.join(&found.directory).components().collect();
-    Candidate {
-        root: &source.root,
-        directory: found.directory.clone(),
-        origin: Origin { source: Some(source.id.clone()), path: path.into_string() },
-        id: Some(found.id.clone()),
-    }
+struct Resolving<'a> {
+    store: &'a Store,
+    in_force: &'a InForce<'a>,
+    options: &'a AddOptions<'a>,
 }
 
-fn add_all(
-    store: &Store,
-    catalog: &Catalog,
-    options: &AddOptions<'_>,
-    resolved: &mut Resolved,
-) -> Result<(), ResolveError> {
-    let candidates: Vec<Candidate<'_>> =
-        catalog.packages().iter().map(|found| candidate(catalog, found)).collect();
-    for (found, added) in catalog.packages().iter().zip(store.add(&candidates, options)?) {
-        let source = catalog.sources()[found.source].id.clone();
-        match added {
-            Ok(added) => {
-                let diagnostics = found.diagnostics.iter().cloned().chain(added.diagnostics).collect();
-                resolved.packages.push(chosen(added.revision, Some(source), unique(diagnostics)));
+impl<'a> Resolving<'a> {
+    fn all(&self, resolved: &mut Resolved) -> Result<(), ResolveError> {
+        let InForce { catalog, precedence, enabled, wanted } = *self.in_force;
+        let active: BTreeMap<SkillId, Revision> = match precedence {
+            Precedence::Sources => BTreeMap::new(),
+            Precedence::Store => {
+                let active = self.store.revisions()?.into_iter().filter(|revision| revision.active);
+                active.map(|revision| (revision.id.clone(), revision)).collect()
             }
-            Err(error) if error.is_refusal() => {
-                let (directory, id) = (found.directory.clone(), Some(found.id.clone()));
-                resolved.left_out.push(LeftOut { source, directory, id, diagnostics: error.diagnostics() });
-            }
-            // Everything was asked for, and this package is sound as far as anybody knows.
-            Err(error) => {
-                let reference = Reference { source: Some(source), id: found.id.clone(), pick: Pick::Default };
-                return Err(ResolveError::Add { reference, source: error });
+        };
+        self.require_wanted(wanted, &active)?;
+        let mut from_sources = Vec::new();
+        for found in catalog.packages() {
+            if !enabled(found.id()) {
+                resolved.left_out.push(self.disabled(found));
+            } else if let Some(revision) = active.get(found.id()) {
+                let diagnostics = self.compare(found, revision);
+                resolved.packages.push(chosen(revision.clone(), None, diagnostics));
+            } else {
+                self.require_uncontested(found, &bare(found.id()))?;
+                from_sources.push((self.qualified(found), found));
             }
         }
-    }
-    Ok(())
-}
+        let only_stored = active.into_values().filter(|revision| catalog.find(&revision.id).is_none());
+        let only_stored = only_stored.filter(|revision| enabled(&revision.id));
+        resolved.packages.extend(only_stored.map(|revision| chosen(revision, None, Vec::new())));
 
-fn add_these(
-    store: &Store,
-    catalog: &Catalog,
-    references: &[Reference],
-    options: &AddOptions<'_>,
-    resolved: &mut Resolved,
-) -> Result<(), ResolveError> {
-    let mut routes: BTreeMap<SkillId, (&Reference, Route<'_>)> = BTreeMap::new();
-    for reference in references {
-        let route = route(store, catalog, reference)?;
-        if let Some((first, before)) = routes.get(&reference.id) {
-            if !same_route(before, &route) {
-                return Err(ResolveError::Conflict { first: (*first).clone(), second: reference.clone() });
+        for ((reference, found), added) in from_sources.iter().zip(self.add(&from_sources)?) {
+            match added {
+                Ok(added) => resolved.packages.push(self.chosen_from_source(found, added)),
+                Err(error) if error.is_refusal() && !wanted.contains(found.id()) => {
+                    let source = self.source_of(found);
+                    let (directory, id) = (found.directory.clone(), Some(found.id().clone()));
+                    resolved.left_out.push(LeftOut {
+                        source,
+                        directory,
+                        id,
+                        diagnostics: error.diagnostics(),
+                    });
+                }
+                // Everything was asked for, and this package is sound as far as anybody knows, or was
+                // named elsewhere.
+                Err(source) => return Err(ResolveError::Add { reference: reference.clone(), source }),
             }
-            continue;
         }
-        routes.insert(reference.id.clone(), (reference, route));
+        Ok(())
     }
-    let mut from_sources = Vec::new();
-    for (reference, route) in routes.into_values() {
-        match route {
-            Route::Store(revision) => resolved.packages.push(chosen(*revision, None, Vec::new())),
-            Route::Source(found) => from_sources.push((reference, found)),
+
+    fn these(&self, references: &[Reference], resolved: &mut Resolved) -> Result<(), ResolveError> {
+        let mut routes: BTreeMap<SkillId, (&Reference, Route<'_>)> = BTreeMap::new();
+        for reference in references {
+            if !(self.in_force.enabled)(&reference.id) {
+                return Err(ResolveError::Disabled { reference: reference.clone() });
+            }
+            let route = self.route(reference)?;
+            if let Some((first, before)) = routes.get(&reference.id) {
+                if !same_route(before, &route) {
+                    return Err(ResolveError::Conflict {
+                        first: (*first).clone(),
+                        second: reference.clone(),
+                    });
+                }
+                continue;
+            }
+            routes.insert(reference.id.clone(), (reference, route));
+        }
+        let mut from_sources = Vec::new();
+        for (reference, route) in routes.into_values() {
+            match route {
+                Route::Source(found) => from_sources.push((reference.clone(), found)),
+                Route::Store(revision) => {
+                    let is_bare = reference.pick == Pick::Default;
+                    let found = self.in_force.catalog.find(&reference.id).filter(|_| is_bare);
+                    let diagnostics = found.map_or_else(Vec::new, |found| self.compare(found, &revision));
+                    resolved.packages.push(chosen(*revision, None, diagnostics));
+                }
+            }
+        }
+        for ((reference, found), added) in from_sources.iter().zip(self.add(&from_sources)?) {
+            let added = added.map_err(|source| ResolveError::Add { reference: reference.clone(), source })?;
+            resolved.packages.push(self.chosen_from_source(found, added));
+        }
+        Ok(())
+    }
+
+    /// Takes packages of sources into the store, if they still are what was found.
+    fn add(&self, packages: &[(Reference, &Found)]) -> Result<Vec<Result<Added, AddError>>, ResolveError> {
+        let catalog = self.in_force.catalog;
+        let mut located = Vec::with_capacity(packages.len());
+        for (reference, found) in packages {
+            catalog
+                .require_current([*found])
+                .map_err(|source| ResolveError::Stale { reference: reference.clone(), source })?;
+            let place = catalog.locate(found);
+            located
+                .push(place.map_err(|source| ResolveError::Gone { reference: reference.clone(), source })?);
+        }
+        let candidates: Vec<Candidate<'_>> = packages
+            .iter()
+            .zip(&located)
+            .map(|((_, found), located)| self.candidate(found, located))
+            .collect();
+        Ok(self.store.add(&candidates, self.options)?)
+    }
+
+    fn candidate<'b>(&self, found: &Found, located: &'b Located<'_>) -> Candidate<'b> {
+        let catalog = self.in_force.catalog;
+        Candidate {
+            root: &located.root,
+            directory: located.path.clone(),
+            origin: Origin {
+                source: Some(self.source_of(found)),
+                path: catalog.path_of(found).into_string(),
+            },
+            id: Some(found.id().clone()),
         }
     }
-    let candidates: Vec<Candidate<'_>> =
-        from_sources.iter().map(|(_, found)| candidate(catalog, found)).collect();
-    for ((reference, found), added) in from_sources.iter().zip(store.add(&candidates, options)?) {
-        let added = added.map_err(|source| ResolveError::Add { reference: (*reference).clone(), source })?;
-        let source = catalog.sources()[found.source].id.clone();
+
+    fn source_of(&self, found: &Found) -> String {
+        self.in_force.catalog.source_id(found.source).to_owned()
+    }
+
+    fn qualified(&self, found: &Found) -> Reference {
+        Reference { source: Some(self.source_of(found)), ..bare(found.id()) }
+    }
+
+    fn chosen_from_source(&self, found: &Found, added: Added) -> Chosen {
         let diagnostics = found.diagnostics.iter().cloned().chain(added.diagnostics).collect();
-        resolved.packages.push(chosen(added.revision, Some(source), unique(diagnostics)));
+        chosen(added.revision, Some(self.source_of(found)), unique(diagnostics))
     }
-    Ok(())
+
+    fn disabled(&self, found: &Found) -> LeftOut {
+        let note = Diagnostic::new(Severity::Info, "disabled", "the skill is disabled");
+        LeftOut {
+            source: self.source_of(found),
+            directory: found.directory.clone(),
+            id: Some(found.id().clone()),
+            diagnostics: vec![note.hint(format!("`skillfreeze enable {}`", found.id()))],
+        }
+    }
+
+    /// Says whether a source has another content than the active revision, which is taken.
+    fn compare(&self, _found: &Found, _revision: &Revision) -> Vec<Diagnostic> {
+        Vec::new()
+    }
+
+    fn require_wanted(
+        &self,
+        wanted: &BTreeSet<SkillId>,
+        active: &BTreeMap<SkillId, Revision>,
+    ) -> Result<(), ResolveError> {
+        let is_there = |id: &SkillId| self.in_force.catalog.find(id).is_some() || active.contains_key(id);
+        let missing: Vec<SkillId> = wanted.iter().filter(|id| !is_there(id)).cloned().collect();
+        let Some(first) = missing.first() else { return Ok(()) };
+        match self.absent(&bare(first)) {
+            error @ ResolveError::Invalid { .. } => Err(error),
+            _ => Err(ResolveError::Missing { ids: missing }),
+        }
+    }
+
+    fn require_uncontested(&self, found: &Found, reference: &Reference) -> Result<(), ResolveError> {
+        if found.contested_by.is_empty() {
+            return Ok(());
+        }
+        let places = std::iter::once(found.place()).chain(found.contested_by.iter().cloned());
+        let mut choices: Vec<String> = places
+            .map(|place| format!("`{}:{}`", self.in_force.catalog.source_id(place.source), found.id()))
+            .collect();
+        choices.dedup();
+        Err(ResolveError::Contested { reference: reference.clone(), choices })
+    }
+
+    fn route(&self, reference: &Reference) -> Result<Route<'a>, ResolveError> {
+        let catalog = self.in_force.catalog;
+        let found = match &reference.source {
+            Some(source) => catalog.find_in(source, &reference.id),
+            None => catalog.find(&reference.id),
+        };
+        let from_source = || match found {
+            Some(found) if reference.source.is_some() => Ok(Route::Source(found)),
+            Some(found) => self.require_uncontested(found, reference).map(|()| Route::Source(found)),
+            None => Err(self.absent(reference)),
+        };
+        let beats_store = reference.source.is_some()
+            || (found.is_some() && self.in_force.precedence == Precedence::Sources);
+        match &reference.pick {
+            Pick::Source => from_source(),
+            Pick::Default if beats_store => from_source(),
+            Pick::Default => match self.store.active(&reference.id)? {
+                Some(revision) => Ok(Route::Store(Box::new(revision))),
+                None if found.is_some() => from_source(),
+                None => {
+                    let revisions = self.store.revisions_of(&reference.id)?;
+                    let numbers: Vec<RevisionNumber> =
+                        revisions.into_iter().map(|revision| revision.number).collect();
+                    if numbers.is_empty() {
+                        return from_source();
+                    }
+                    Err(ResolveError::Inactive { reference: reference.clone(), numbers })
+                }
+            },
+            Pick::Number(_) | Pick::Version(_) | Pick::Digest(_) => self.pick_revision(reference),
+        }
+    }
+
+    fn pick_revision(&self, reference: &Reference) -> Result<Route<'a>, ResolveError> {
+        let mut fitting: Vec<Revision> = self.store.revisions_of(&reference.id)?;
+        fitting.retain(|revision| match &reference.pick {
+            Pick::Number(number) => revision.number == *number,
+            Pick::Version(version) => revision.version.as_ref() == Some(version),
+            Pick::Digest(hex) => revision.digest.hex().starts_with(hex.as_str()),
+            Pick::Default | Pick::Source => false,
+        });
+        match fitting.as_slice() {
+            [] => Err(self.absent(reference)),
+            [revision] => Ok(Route::Store(Box::new(revision.clone()))),
+            several => {
+                let mut digests: Vec<Digest> = several.iter().map(|revision| revision.digest).collect();
+                digests.sort();
+                Err(ResolveError::Ambiguous { reference: reference.clone(), digests })
+            }
+        }
+    }
+
+    /// Says why nothing fits: something invalid has the name, or nothing has.
+    fn absent(&self, reference: &Reference) -> ResolveError {
+        let catalog = self.in_force.catalog;
+        let fits = |left: &&skillfreeze_catalog::LeftOut| {
+            let own_name = left.directory.rsplit('/').next().unwrap_or_default();
+            let named = left.id.as_ref().map_or(own_name == reference.id.as_str(), |id| *id == reference.id);
+            let wanted = |wanted: &String| wanted == catalog.source_id(left.source);
+            named && reference.source.as_ref().is_none_or(wanted)
+        };
+        let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
+        let diagnostics: Vec<Diagnostic> = catalog
+            .left_out()
+            .iter()
+            .filter(fits)
+            .flat_map(|left| left.diagnostics.iter().filter(is_error))
+            .cloned()
+            .collect();
+        if !diagnostics.is_empty() {
+            return ResolveError::Invalid { reference: reference.clone(), diagnostics };
+        }
+        let in_store = self.store.revisions().unwrap_or_default().into_iter().map(|revision| revision.id);
+        let in_sources = catalog.packages().iter().map(|found| found.id().clone());
+        let mut near: Vec<SkillId> =
+            in_store.chain(in_sources).filter(|id| looks_like(id, &reference.id)).collect();
+        near.sort();
+        near.dedup();
+        ResolveError::Unknown { reference: reference.clone(), near }
+    }
+}
+
+fn bare(id: &SkillId) -> Reference {
+    Reference { source: None, id: id.clone(), pick: Pick::Default }
 }
 
 /// The scan and the store apply one parser, so what it says comes twice.
@@ -280,87 +370,9 @@ fn unique(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
 fn same_route(a: &Route<'_>, b: &Route<'_>) -> bool {
     match (a, b) {
         (Route::Store(a), Route::Store(b)) => a.digest == b.digest,
-        (Route::Source(a), Route::Source(b)) => (a.source, &a.directory) == (b.source, &b.directory),
+        (Route::Source(a), Route::Source(b)) => a.place() == b.place(),
         _ => false,
     }
-}
-
-fn route<'a>(store: &Store, catalog: &'a Catalog, reference: &Reference) -> Result<Route<'a>, ResolveError> {
-    let found = match &reference.source {
-        Some(source) => catalog.find_in(source, &reference.id),
-        None => catalog.find(&reference.id),
-    };
-    let from_source = || match found {
-        Some(found) => Ok(Route::Source(found)),
-        None => Err(absent(store, catalog, reference)),
-    };
-    match &reference.pick {
-        Pick::Source => from_source(),
-        Pick::Default if reference.source.is_some() || found.is_some() => from_source(),
-        Pick::Default => match store.active(&reference.id)? {
-            Some(revision) => Ok(Route::Store(Box::new(revision))),
-            None => {
-                let numbers: Vec<RevisionNumber> =
-                    store.revisions_of(&reference.id)?.into_iter().map(|revision| revision.number).collect();
-                if numbers.is_empty() {
-                    return from_source();
-                }
-                Err(ResolveError::Inactive { reference: reference.clone(), numbers })
-            }
-        },
-        Pick::Number(_) | Pick::Version(_) | Pick::Digest(_) => pick_revision(store, catalog, reference),
-    }
-}
-
-fn pick_revision<'a>(
-    store: &Store,
-    catalog: &'a Catalog,
-    reference: &Reference,
-) -> Result<Route<'a>, ResolveError> {
-    let mut fitting: Vec<Revision> = store.revisions_of(&reference.id)?;
-    fitting.retain(|revision| match &reference.pick {
-        Pick::Number(number) => revision.number == *number,
-        Pick::Version(version) => revision.version.as_ref() == Some(version),
-        Pick::Digest(hex) => revision.digest.hex().starts_with(hex.as_str()),
-        Pick::Default | Pick::Source => false,
-    });
-    match fitting.as_slice() {
-        [] => Err(absent(store, catalog, reference)),
-        [revision] => Ok(Route::Store(Box::new(revision.clone()))),
-        several => {
-            let mut digests: Vec<Digest> = several.iter().map(|revision| revision.digest).collect();
-            digests.sort();
-            Err(ResolveError::Ambiguous { reference: reference.clone(), digests })
-        }
-    }
-}
-
-/// Says why nothing fits: something invalid has the name, or nothing has.
-fn absent(store: &Store, catalog: &Catalog, reference: &Reference) -> ResolveError {
-    let fits = |left: &&skillfreeze_catalog::LeftOut| {
-        let source = &catalog.sources()[left.source].id;
-        let named =
-            left.id.as_ref().map_or(left.directory == reference.id.as_str(), |id| *id == reference.id);
-        named && reference.source.as_ref().is_none_or(|wanted| wanted == source)
-    };
-    let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
-    let diagnostics: Vec<Diagnostic> = catalog
-        .left_out()
-        .iter()
-        .filter(fits)
-        .flat_map(|left| left.diagnostics.iter().filter(is_error))
-        .cloned()
-        .collect();
-    if !diagnostics.is_empty() {
-        return ResolveError::Invalid { reference: reference.clone(), diagnostics };
-    }
-    let in_store = store.revisions().unwrap_or_default().into_iter().map(|revision| revision.id);
-    let in_sources = catalog.packages().iter().map(|found| found.id.clone());
-    let mut near: Vec<SkillId> =
-        in_store.chain(in_sources).filter(|id| looks_like(id, &reference.id)).collect();
-    near.sort();
-    near.dedup();
-    ResolveError::Unknown { reference: reference.clone(), near }
 }
 
 /// Whether somebody who typed `wanted` may have meant `id`.
@@ -371,9 +383,12 @@ fn looks_like(id: &SkillId, wanted: &SkillId) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use camino::Utf8PathBuf;
     use cap_std::ambient_authority;
     use cap_std::fs::Dir;
-    use skillfreeze_catalog::{Layout, ScanOptions, Source};
+    use skillfreeze_catalog::{ConflictPolicy, Definition, Discovery, FileSource, ScanOptions};
     use skillfreeze_manifest::{Limits, Silent};
     use skillfreeze_store::{Author, Describe, Description};
 
@@ -404,13 +419,20 @@ mod tests {
         let author = Author { actor: "test".into(), clock: || "2026-01-01T00:00:00Z".into() };
         let store = Store::open(open("store"), author).unwrap();
         let path = Utf8PathBuf::from_path_buf(temp.path().join("src")).unwrap();
-        let source = Source { id: "src".into(), path, root: open("src"), layout: Layout::Children };
-        let catalog = Catalog::scan(vec![source], &ScanOptions::default()).unwrap();
+        let source = FileSource::new(Definition::new("src", path), open("src"));
+        let discovery = Discovery::new(vec![Arc::new(source)], ConflictPolicy::First).unwrap();
+        let catalog = discovery.scan(&ScanOptions::default()).unwrap();
+        let in_force = InForce {
+            catalog: &catalog,
+            precedence: Precedence::Sources,
+            enabled: &|_| true,
+            wanted: &BTreeSet::new(),
+        };
         let all = |describe: &dyn Describe| {
             let limits = Limits::DEFAULT;
             let options =
                 AddOptions { describe, limits, drop_bytecode: false, activate: false, progress: &Silent };
-            match resolve(&store, &catalog, &Selection::All, &options) {
+            match resolve(&store, &in_force, &Selection::All, &options) {
                 Ok(resolved) => panic!("{resolved:?}"),
                 Err(ResolveError::Add { reference, source }) => (reference.to_string(), source.code()),
                 Err(error) => panic!("{error}"),

@@ -1,81 +1,13 @@
-//! What a scan makes of odd and hostile directories.
-#![expect(clippy::disallowed_methods, reason = "makes the directories that are scanned")]
+//! What a scan makes of odd and hostile entries.
 
-use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use camino::Utf8PathBuf;
-use cap_std::ambient_authority;
-use cap_std::fs::Dir;
-use rustix::fs::{CWD, FileType, Mode, mknodat};
-use skillfreeze_catalog::{Catalog, Layout, ScanError, ScanOptions, Source};
-use skillfreeze_manifest::{Limits, Progress, Severity, SkillId};
-use skillfreeze_testing::{directory, file, package, set_mode, skip};
-use tempfile::TempDir;
+use skillfreeze_catalog::{ScanError, ScanOptions};
+use skillfreeze_manifest::{Limits, Progress, Severity};
+use skillfreeze_testing::{directory, set_mode, skip};
 
-/// A temporary directory with sources in it.
-struct Sources(TempDir);
-
-impl Sources {
-    fn new() -> Self {
-        Self(tempfile::tempdir().expect("a temporary directory"))
-    }
-
-    fn path(&self, path: &str) -> PathBuf {
-        self.0.path().join(path)
-    }
-
-    fn file(&self, path: &str, content: impl AsRef<[u8]>) {
-        file(self.path(path), content);
-    }
-
-    fn package(&self, path: &str) {
-        let (directory, name) = path.rsplit_once('/').expect("a source and a name");
-        package(self.path(directory), name);
-    }
-
-    fn link(&self, target: &str, path: &str) {
-        symlink(target, self.path(path)).expect("the name is free");
-    }
-
-    fn fifo(&self, path: &str) {
-        mknodat(CWD, self.path(path), FileType::Fifo, Mode::RUSR, 0).expect("the name is free");
-    }
-
-    fn open(&self, id: &str) -> Source {
-        let path = Utf8PathBuf::from_path_buf(self.path(id)).expect("the temporary directory is UTF-8");
-        let root = Dir::open_ambient_dir(&path, ambient_authority()).expect("the source is there");
-        Source { id: id.to_owned(), path, root, layout: Layout::Children }
-    }
-
-    fn scan(&self, ids: &[&str]) -> Catalog {
-        let sources = ids.iter().map(|id| self.open(id)).collect();
-        Catalog::scan(sources, &ScanOptions::default()).expect("the sources can be listed")
-    }
-}
-
-fn skill(name: &str) -> String {
-    format!("---\nname: {name}\ndescription: d\n---\nbody\n")
-}
-
-fn id(text: &str) -> SkillId {
-    text.parse().expect("an id")
-}
-
-fn ids(catalog: &Catalog) -> Vec<&str> {
-    catalog.packages().iter().map(|package| package.id.as_str()).collect()
-}
-
-/// `directory: code` for all that is left out, the first reason of each.
-fn left_out(catalog: &Catalog) -> Vec<String> {
-    let brief =
-        |left: &skillfreeze_catalog::LeftOut| format!("{}: {}", left.directory, left.diagnostics[0].code);
-    catalog.left_out().iter().map(brief).collect()
-}
+use crate::support::{Sources, discovery, ids, left_out, scan, skill};
 
 #[test]
 fn a_fault_is_its_package_s_alone() {
@@ -93,7 +25,7 @@ fn a_fault_is_its_package_s_alone() {
     sources.fifo("root/fifo/SKILL.md");
     directory(sources.path("root/sock"));
     let _socket = UnixListener::bind(sources.path("root/sock/SKILL.md")).unwrap();
-    directory(sources.path("root").join(std::ffi::OsStr::from_bytes(b"b\xff")));
+    directory(sources.bytes("root", b"b\xff"));
     let catalog = sources.scan(&["root"]);
     assert_eq!(ids(&catalog), ["ok"]);
     assert_eq!(
@@ -232,42 +164,6 @@ fn unreadable_as_an_ordinary_user() {
 }
 
 #[test]
-fn the_first_source_and_then_the_first_directory_wins() {
-    let sources = Sources::new();
-    for directory in ["a/one", "b/demo", "b/only", "c/demo"] {
-        sources.package(directory);
-    }
-    sources.file("a/two/SKILL.md", skill("demo"));
-    sources.file("a/three/SKILL.md", skill("demo").replace(": d\n", ": the third\n"));
-    let catalog = sources.scan(&["a", "b", "c"]);
-    assert_eq!(ids(&catalog), ["demo", "one", "only"]);
-    let demo = catalog.find(&id("demo")).unwrap();
-    assert_eq!((demo.source, demo.directory.as_str(), &demo.shadowed_by), (0, "three", &None));
-    assert_eq!(left_out(&catalog), ["two: shadowed-by", "demo: shadowed-by", "demo: shadowed-by"]);
-    for left in catalog.left_out() {
-        assert_eq!(left.id, Some(id("demo")));
-        assert_eq!(left.shadowed_by, Some((0, "three".to_owned())));
-    }
-    let message = &catalog.left_out()[1].diagnostics[0].message;
-    assert!(message.contains("`three`") && message.contains("`a`"), "{message}");
-
-    let found = |source: &str, name: &str| {
-        catalog.find_in(source, &id(name)).map(|found| (found.source, found.directory.as_str()))
-    };
-    assert_eq!(found("a", "demo"), Some((0, "three")));
-    assert_eq!(found("b", "demo"), Some((1, "demo")));
-    assert_eq!(found("c", "demo"), Some((2, "demo")));
-    assert_eq!(found("b", "only"), Some((1, "only")));
-    assert_eq!(found("a", "only"), None);
-    assert_eq!(found("d", "demo"), None);
-    assert_eq!(catalog.find_in("c", &id("demo")).unwrap().shadowed_by, Some((0, "three".to_owned())));
-    assert!(catalog.find(&id("none")).is_none());
-
-    let reversed = sources.scan(&["c", "b", "a"]);
-    assert_eq!(reversed.find(&id("demo")).unwrap().directory, "demo");
-}
-
-#[test]
 fn the_order_of_creation_does_not_matter() {
     let sources = Sources::new();
     for name in ["eee", "aaa", "ccc", "bbb", "a-b", "a_b"] {
@@ -276,9 +172,10 @@ fn the_order_of_creation_does_not_matter() {
     for name in ["a_b", "bbb", "a-b", "ccc", "aaa", "eee"] {
         sources.package(&format!("two/{name}"));
     }
-    let (one, two) = (sources.scan(&["one"]), sources.scan(&["two"]));
+    let [one, two] =
+        ["one", "two"].map(|path| scan(vec![sources.source(path, |source| source.id = "x".into())]));
     assert_eq!(ids(&one), ["a-b", "a_b", "aaa", "bbb", "ccc", "eee"]);
-    assert_eq!(one.packages(), two.packages());
+    assert_eq!(one.digest(), two.digest());
 }
 
 #[derive(Default)]
@@ -286,7 +183,7 @@ struct Count(AtomicUsize, AtomicUsize);
 
 impl Progress for Count {
     fn begin(&self, _phase: &str, total: usize) {
-        self.0.store(total, Ordering::Relaxed);
+        self.0.fetch_add(total, Ordering::Relaxed);
     }
     fn advance(&self) {
         self.1.fetch_add(1, Ordering::Relaxed);
@@ -299,49 +196,59 @@ fn a_list_is_whole_or_an_error() {
     for number in 0..300 {
         sources.package(&format!("root/s{number}"));
     }
+    let discovery = discovery(vec![sources.source("root", |_| {})]);
     let count = Count::default();
     let options = ScanOptions { progress: &count, max_packages: 300, ..ScanOptions::default() };
-    let catalog = Catalog::scan(vec![sources.open("root")], &options).unwrap();
+    let catalog = discovery.scan(&options).unwrap();
     assert_eq!(catalog.packages().len(), 300);
     assert_eq!((count.0.into_inner(), count.1.into_inner()), (300, 300));
 
     let options = ScanOptions { max_packages: 299, ..ScanOptions::default() };
-    let error = Catalog::scan(vec![sources.open("root")], &options).unwrap_err();
-    assert!(matches!(error, ScanError::Limit { actual: 300, limit: 299 }), "{error}");
+    let error = discovery.scan(&options).unwrap_err();
+    assert!(matches!(error, ScanError::Entries { actual: 300, limit: 299, .. }), "{error}");
 
     let limits = Limits { skill_bytes: 10, ..Limits::DEFAULT };
     let options = ScanOptions { limits, ..ScanOptions::default() };
-    let catalog = Catalog::scan(vec![sources.open("root")], &options).unwrap();
+    let catalog = discovery.scan(&options).unwrap();
     assert_eq!(catalog.left_out().len(), 300);
     assert_eq!(catalog.left_out()[0].diagnostics[0].code, "skill-md-too-large");
 }
 
-/// What lies about beside the packages is not listed to its end.
+/// What lies about beside the packages counts too, and is counted to its end.
 #[test]
 fn a_source_of_too_much_that_is_no_package_is_an_error() {
     let sources = Sources::new();
     sources.package("root/demo");
     (1..160).for_each(|number| sources.file(&format!("root/f{number}"), ""));
-    let options = ScanOptions { max_packages: 10, ..ScanOptions::default() };
-    let scan = || Catalog::scan(vec![sources.open("root")], &options);
-    assert_eq!(ids(&scan().unwrap()), ["demo"]);
-    sources.file("root/.one-more", "");
-    let error = scan().unwrap_err();
-    assert!(matches!(&error, ScanError::Entries { limit: 160, .. }), "{error}");
-    assert_eq!(error.code(), "scan-limit");
+    let discovery = discovery(vec![sources.source("root", |_| {})]);
+    let scan = |max_packages| discovery.scan(&ScanOptions { max_packages, ..ScanOptions::default() });
+    assert_eq!(ids(&scan(160).unwrap()), ["demo"]);
+    for limit in [159, 10, 0] {
+        let error = scan(limit).unwrap_err();
+        assert!(matches!(&error, ScanError::Entries { actual: 160, .. }), "{error}");
+        assert_eq!((error.code(), error.to_string().contains("160 entries")), ("scan-limit", true));
+    }
+}
+
+/// Stops the scan from within, as another thread would.
+struct Stop(AtomicBool, AtomicUsize);
+
+impl Progress for Stop {
+    fn begin(&self, _phase: &str, _total: usize) {}
+    fn advance(&self) {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 #[test]
-fn sources_that_cannot_be_told_apart_or_listed_are_errors() {
+fn a_cancelled_scan_ends_when_its_workers_have() {
     let sources = Sources::new();
-    sources.package("root/demo");
-    let error = Catalog::scan(vec![sources.open("root"), sources.open("root")], &ScanOptions::default());
-    assert!(matches!(error, Err(ScanError::DuplicateSource { id }) if id == "root"));
-
-    sources.file("file", "x");
-    let file = Dir::from_std_file(fs::File::open(sources.path("file")).unwrap());
-    let source =
-        Source { id: "file".to_owned(), path: "/x/file".into(), root: file, layout: Layout::Children };
-    let error = Catalog::scan(vec![source], &ScanOptions::default()).unwrap_err();
-    assert!(matches!(&error, ScanError::List { path, .. } if path == Path::new("/x/file")), "{error}");
+    (0..100).for_each(|number| sources.package(&format!("root/s{number}")));
+    let discovery = discovery(vec![sources.source("root", |_| {})]);
+    let stop = Stop(AtomicBool::new(false), AtomicUsize::new(0));
+    let options = ScanOptions { progress: &stop, cancel: Some(&stop.0), ..ScanOptions::default() };
+    assert!(matches!(discovery.scan(&options), Err(ScanError::Cancelled)));
+    assert_eq!(stop.1.load(Ordering::Relaxed), 100, "every entry is accounted for");
+    assert_eq!(discovery.scan(&ScanOptions::default()).unwrap().packages().len(), 100);
 }
