@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Write};
 
+use anstream::stream::RawStream;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
@@ -28,6 +29,11 @@ impl Output {
     /// Whether data is printed as JSON.
     pub(crate) fn is_json(self) -> bool {
         self.json
+    }
+
+    /// Whether what is merely worth knowing is printed too.
+    pub(crate) fn is_verbose(self) -> bool {
+        self.verbose
     }
 
     /// Whether progress may be shown.
@@ -94,12 +100,21 @@ impl Output {
         }
     }
 
-    fn talk(self, color: AnsiColor, label: &str, message: &str) {
-        let choice = match self.color {
-            Color::Auto => AutoStream::choice(&io::stderr()),
+    /// Whether data may be coloured.
+    pub(crate) fn colors_data(self) -> bool {
+        self.choice(&io::stdout()) != ColorChoice::Never
+    }
+
+    fn choice(self, stream: &impl RawStream) -> ColorChoice {
+        match self.color {
+            Color::Auto => AutoStream::choice(stream),
             Color::Always => ColorChoice::Always,
             Color::Never => ColorChoice::Never,
-        };
+        }
+    }
+
+    fn talk(self, color: AnsiColor, label: &str, message: &str) {
+        let choice = self.choice(&io::stderr());
         let style = Style::new().fg_color(Some(color.into())).bold();
         let mut stderr = AutoStream::new(io::stderr().lock(), choice);
         // Nothing can be said to somebody who does not listen.

@@ -27,6 +27,7 @@ mod materializer;
 mod registration;
 mod route;
 mod scan;
+mod search;
 mod skill_file;
 mod source;
 mod walk;
@@ -40,6 +41,7 @@ pub use frontmatter::{DESCRIPTION_CHARS, FrontMatter, LARGE_SKILL_BYTES, ParseOp
 pub use materializer::Materializer;
 pub use registration::{PackageDir, Registration};
 pub use scan::{MAX_PACKAGES, ScanError, ScanOptions};
+pub use search::{Document, Hit, Hits, Query, SearchIndex};
 pub use source::{
     DEFAULT_RANK, Definition, FileSource, Layout, Links, REGISTERED_ID, REGISTERED_RANK, Source,
 };

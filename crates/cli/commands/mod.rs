@@ -8,6 +8,7 @@ pub(crate) mod prepare;
 pub(crate) mod run;
 pub(crate) mod selecting;
 pub(crate) mod show;
+pub(crate) mod validate;
 pub(crate) mod verify;
 
 use crate::args::Verb;
