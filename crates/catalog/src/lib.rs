@@ -16,15 +16,26 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod config_error;
+mod config_file;
+mod configuration;
 mod conflict;
 mod discovery;
 mod fence;
 mod frontmatter;
+mod root_path;
 mod skill_file;
 mod source;
 mod yaml;
 
+pub use config_error::{ConfigError, Place, Whose};
+pub use config_file::MAX_CONFIG_BYTES;
+pub use configuration::{
+    Approval, CONVENTIONAL_IDS, ConfigLayers, ConfigText, Configuration, ConflictPolicy, Links, SourceConfig,
+    SourceLayout, Trust,
+};
 pub use conflict::{Catalog, Found, LeftOut};
 pub use discovery::{MAX_PACKAGES, ScanError, ScanOptions};
 pub use frontmatter::{DESCRIPTION_CHARS, FrontMatter, LARGE_SKILL_BYTES, parse_front_matter};
+pub use root_path::{RootPath, RootPathError};
 pub use source::{Layout, Source};
