@@ -16,7 +16,8 @@
 //! [skills]
 //! enabled = ["travel-planning"]
 //! [limits]
-//! files = 4096                     # package_bytes, file_bytes, depth, skill_bytes, front_matter_bytes, packages
+//! files = 4096                     # and package_bytes, file_bytes, depth, skill_bytes,
+//!                                  # front_matter_bytes, packages
 //! ```
 //!
 //! An unknown key is refused, so that none that narrows is misspelt unnoticed. An empty file says
