@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Deserialize;
 use skillfreeze_manifest::{Diagnostic, Limits, Severity, SkillId, for_each, open_dir};
 
 use crate::catalog::{Catalog, CatalogSource, Form, Found, LeftOut, Place};
@@ -9,7 +10,8 @@ use crate::collection::Collection;
 use crate::equal::{same_directory, same_file};
 
 /// Which of several packages with one id wins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ConflictPolicy {
     /// That of the lowest rank.

@@ -18,6 +18,9 @@
 
 mod catalog;
 mod collection;
+mod config_error;
+mod config_file;
+mod configuration;
 mod conflict;
 mod discovery;
 mod equal;
@@ -25,6 +28,7 @@ mod fence;
 mod frontmatter;
 mod materializer;
 mod registration;
+mod root_path;
 mod route;
 mod scan;
 mod search;
@@ -35,13 +39,20 @@ mod yaml;
 
 pub use catalog::{Catalog, CatalogSource, Form, Found, Handle, LeftOut, Located, Place, Stale};
 pub use collection::{COLLECTION_FILE, COUNT_PLACEHOLDER, Collection};
+pub use config_error::{ConfigError, ConfigPlace, Whose};
+pub use config_file::MAX_CONFIG_BYTES;
+pub use configuration::{
+    Approval, CONVENTIONAL_IDS, ConfigLayers, ConfigText, Configuration, SourceConfig, Trust,
+};
 pub use conflict::ConflictPolicy;
 pub use discovery::{Discovery, DiscoveryError, Layers};
 pub use frontmatter::{DESCRIPTION_CHARS, FrontMatter, LARGE_SKILL_BYTES, ParseOptions, parse_front_matter};
 pub use materializer::Materializer;
 pub use registration::{PackageDir, Registration};
+pub use root_path::{RootPath, RootPathError};
 pub use scan::{MAX_PACKAGES, ScanError, ScanOptions};
 pub use search::{Document, Hit, Hits, Query, SearchIndex};
 pub use source::{
-    DEFAULT_RANK, Definition, FileSource, Layout, Links, REGISTERED_ID, REGISTERED_RANK, Source,
+    DEFAULT_RANK, Definition, FileSource, Layout, Links, REGISTERED_ID, REGISTERED_RANK, RESERVED_RANK,
+    Source,
 };

@@ -9,9 +9,12 @@ use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cap_std::fs::Dir;
+use serde::Deserialize;
 
 /// The rank of a source unless it says otherwise.
 pub const DEFAULT_RANK: u32 = 300;
+/// The rank of a reserved source that says none.
+pub const RESERVED_RANK: u32 = 600;
 /// The rank of packages that a library's caller registers.
 pub const REGISTERED_RANK: u32 = 250;
 /// The id of the source that holds them.
@@ -76,8 +79,18 @@ pub enum Layout {
     Collection(u8),
 }
 
+impl Layout {
+    /// The greatest depth: the largest public collections have two levels of categories.
+    pub const MAX_DEPTH: u8 = 8;
+    /// How deep `nested` looks unless it is said.
+    pub const NESTED_DEPTH: u8 = 3;
+    /// How deep `collection` looks unless it is said.
+    pub const COLLECTION_DEPTH: u8 = 1;
+}
+
 /// What becomes of links directly in a source's root.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Links {
     /// Each is listed as not allowed.

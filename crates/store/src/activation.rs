@@ -4,14 +4,7 @@ use serde::{Deserialize, Serialize};
 use skillfreeze_manifest::{Digest, SkillId};
 
 use crate::revision::{Revision, RevisionNumber};
-
-/// For whom a change holds. Projects will have scopes of their own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Scope {
-    /// For the store's user, everywhere.
-    User,
-}
+use crate::scope::Scope;
 
 /// The data of an `activated` line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,13 +36,13 @@ pub(crate) fn activate(revisions: &[Revision], revision: &Revision) -> Option<Ac
     })
 }
 
-/// Makes the named revision the active one; `false` when there is none such, or another one was
-/// active than the line says.
+/// Makes the named revision the active one; `false` when there is none such, another one was active
+/// than the line says, or it is to be active for others than the user.
 pub(crate) fn apply(revisions: &mut [Revision], change: &Activated) -> bool {
     let before = active(revisions).map(|active| active.number);
     let known =
         revisions.iter().any(|revision| (revision.number, revision.digest) == (change.number, change.digest));
-    if before != change.before || !known {
+    if before != change.before || !known || change.scope != Scope::User {
         return false;
     }
     for revision in revisions {
@@ -92,7 +85,12 @@ mod tests {
         assert_eq!(active(&revisions).map(|active| active.number.get()), Some(2));
         // The same line again contradicts what it says of the state before.
         assert!(!apply(&mut revisions, &second));
-        let other = Activated { digest: Digest::of(b"other"), before: second.number.into(), ..second };
+        let back = Activated { before: Some(second.number), ..first };
+        let other = Activated { digest: Digest::of(b"other"), ..back.clone() };
         assert!(!apply(&mut revisions, &other));
+        let root = camino::Utf8PathBuf::from("/project").try_into().unwrap();
+        let elsewhere = Activated { scope: Scope::Project(root), ..back.clone() };
+        assert!(!apply(&mut revisions, &elsewhere));
+        assert!(apply(&mut revisions, &back));
     }
 }

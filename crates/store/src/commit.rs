@@ -5,7 +5,7 @@ use rustix::fs::{AtFlags, renameat, syncfs, unlinkat};
 use rustix::io::Errno;
 use skillfreeze_manifest::{Diagnostic, Digest, Listing};
 
-use crate::activation::{self, Scope};
+use crate::activation;
 use crate::add::{AddOptions, Added, Candidate};
 use crate::add_error::AddError;
 use crate::archive::{self, PACKAGES, archive_name, archive_path};
@@ -14,6 +14,7 @@ use crate::error::{StoreError, failed};
 use crate::import::Description;
 use crate::journal::{Added as AddedLine, AppendError, Archived, Batch, Change, Writer};
 use crate::layout::QUARANTINE;
+use crate::scope::Scope;
 use crate::store::{Store, sync};
 
 /// A package that was read, before it is decided what becomes of it.

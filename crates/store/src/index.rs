@@ -1,8 +1,8 @@
 //! The index: the journal's sum and the packages' listings, saved so that neither must be computed
 //! again.
 //!
-//! `index.db` is an SQLite database with one row a revision, one a listing, and one that says which
-//! bytes of the journal it sums up. Nothing in it is trusted: each row carries its own digest, the
+//! `index.db` is an SQLite database with one row a revision, one a switch, one a listing, and one
+//! that says which bytes of the journal it sums up. Nothing in it is trusted: each row carries its own digest, the
 //! rows are counted, and the journal's bytes are hashed and compared. What does not fit is thrown
 //! away and made anew from the journal, silently; a failure to write it is no failure of the store.
 //! It has a rollback journal rather than a write-ahead log, so that it can be read on read-only media.
@@ -18,17 +18,22 @@ use skillfreeze_manifest::{Digest, EntryKind, Hasher, Listing, Stamp, to_canonic
 use crate::atomic::{create_new, path_of, remove_tree};
 use crate::revision::Revision;
 use crate::state::{Position, State};
+use crate::switch::Switch;
 
 const INDEX: &str = "index.db";
 /// What SQLite keeps beside a database.
 const COMPANIONS: [&str; 3] = ["index.db-journal", "index.db-wal", "index.db-shm"];
 /// The version of the tables below; an index of another version is made anew.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const TABLES: &str = "
     CREATE TABLE position (value TEXT NOT NULL, digest TEXT NOT NULL);
     CREATE TABLE revision (
         id TEXT NOT NULL, number INTEGER NOT NULL, value TEXT NOT NULL, digest TEXT NOT NULL,
         PRIMARY KEY (id, number)
+    ) WITHOUT ROWID;
+    CREATE TABLE switch (
+        id TEXT NOT NULL, scope TEXT NOT NULL, value TEXT NOT NULL, digest TEXT NOT NULL,
+        PRIMARY KEY (id, scope)
     ) WITHOUT ROWID;
     CREATE TABLE listing (package TEXT NOT NULL PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
 ";
@@ -43,6 +48,7 @@ struct Saved {
     prefix: Digest,
     revisions: usize,
     seq: u64,
+    switches: usize,
 }
 
 /// The index of a store, or none where there can be none.
@@ -221,8 +227,12 @@ fn load(connection: &mut Connection, journal: &[u8]) -> rusqlite::Result<Option<
     if revisions.len() != saved.revisions {
         return Ok(None);
     }
+    let Some(switches) = switches(&transaction)? else { return Ok(None) };
+    if switches.len() != saved.switches {
+        return Ok(None);
+    }
     let position = Position { seq: saved.seq, offset: saved.offset, last: saved.last, prefix: hasher };
-    Ok(Some(State::restore(position, revisions)))
+    Ok(Some(State::restore(position, revisions, switches)))
 }
 
 /// The rows of revisions in their order; none where one is not as it was written.
@@ -241,16 +251,35 @@ fn revisions(connection: &Connection) -> rusqlite::Result<Option<Vec<Revision>>>
     Ok(Some(revisions))
 }
 
+/// The rows of switches; none where one is not as it was written, or is not in its place.
+fn switches(connection: &Connection) -> rusqlite::Result<Option<Vec<Switch>>> {
+    let mut query = connection.prepare("SELECT id, scope, value, digest FROM switch")?;
+    let mut rows = query.query([])?;
+    let mut switches = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (id, scope): (String, String) = (row.get(0)?, row.get(1)?);
+        let (value, digest): (String, String) = (row.get(2)?, row.get(3)?);
+        let switch = checked::<Switch>(&value, &digest)
+            .filter(|switch| switch.id.as_str() == id && to_text(&switch.scope) == scope);
+        let Some(switch) = switch else { return Ok(None) };
+        switches.push(switch);
+    }
+    Ok(Some(switches))
+}
+
 fn save(connection: &mut Connection, state: &State, listings: &[&Listing]) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let changed = saved(&transaction)?.and_then(|saved| state.changed_since(saved.seq, saved.last));
     if let Some(ids) = changed {
         for id in ids {
             insert_revisions(&transaction, state.of(id))?;
+            insert_switches(&transaction, state.switches().of(id))?;
         }
     } else {
         transaction.execute("DELETE FROM revision", [])?;
         insert_revisions(&transaction, state.all())?;
+        transaction.execute("DELETE FROM switch", [])?;
+        insert_switches(&transaction, state.switches().iter())?;
     }
     for listing in listings {
         insert_listing(&transaction, listing)?;
@@ -262,6 +291,7 @@ fn save(connection: &mut Connection, state: &State, listings: &[&Listing]) -> ru
         prefix: position.prefix.clone().finish(),
         revisions: state.all().count(),
         seq: position.seq,
+        switches: state.switches().iter().count(),
     });
     transaction.execute("DELETE FROM position", [])?;
     let digest = Digest::of(value.as_bytes()).hex();
@@ -284,6 +314,20 @@ fn insert_revisions<'a>(
         let value = to_text(revision);
         let digest = Digest::of(value.as_bytes()).hex();
         insert.execute(params![revision.id.as_str(), revision.number.get(), value, digest])?;
+    }
+    Ok(())
+}
+
+fn insert_switches<'a>(
+    transaction: &Transaction<'_>,
+    switches: impl IntoIterator<Item = &'a Switch>,
+) -> rusqlite::Result<()> {
+    let mut insert = transaction
+        .prepare_cached("INSERT OR REPLACE INTO switch (id, scope, value, digest) VALUES (?1, ?2, ?3, ?4)")?;
+    for switch in switches {
+        let value = to_text(switch);
+        let digest = Digest::of(value.as_bytes()).hex();
+        insert.execute(params![switch.id.as_str(), to_text(&switch.scope), value, digest])?;
     }
     Ok(())
 }

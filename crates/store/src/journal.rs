@@ -8,8 +8,8 @@
 //!
 //! `seq` counts from 1. `previous` is the digest of the line before without its newline, and of no
 //! bytes at all in the first line, so the last line vouches for all lines. Changes: `added`,
-//! `activated`, `archived` (an archive was lost or damaged and has been written anew). A change that this
-//! version does not know is refused as [`JournalError::Newer`], never skipped.
+//! `activated`, `archived` (an archive was lost or damaged and has been written anew), `enabled` and
+//! `disabled` (the user's switch of an id). A change that this version does not know is refused as [`JournalError::Newer`], never skipped.
 //!
 //! Writers hold an exclusive lock on the file while they append, readers a shared one while they
 //! read what is new. A last line without a newline was never acknowledged: readers pass over it,
@@ -25,12 +25,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use skillfreeze_manifest::{Digest, EntryKind, SkillId, Stamp, Version, open_file, to_canonical_bytes};
 
-use crate::activation::{Activated, Scope};
+use crate::activation::Activated;
 use crate::atomic::open_writable;
 use crate::error::{IoFault, StoreError, failed};
 use crate::lock::{Sharing, lock};
 use crate::revision::{Origin, Revision, RevisionNumber};
+use crate::scope::Scope;
 use crate::state::State;
+use crate::switch::{Switch, Switching};
 
 /// The journal's name in the store.
 pub(crate) const JOURNAL: &str = "journal";
@@ -124,6 +126,8 @@ pub(crate) enum Change {
     Added(Added),
     Activated(Activated),
     Archived(Archived),
+    Enabled(Switching),
+    Disabled(Switching),
 }
 
 /// The data of an `added` line: a package became a revision.
@@ -169,12 +173,27 @@ impl Added {
     }
 }
 
+impl Switching {
+    /// The switch that the line makes.
+    pub(crate) fn to_switch(&self, line: &Line, on: bool) -> Switch {
+        Switch {
+            id: self.id.clone(),
+            scope: self.scope.clone(),
+            on,
+            at: line.at.clone(),
+            actor: line.actor.clone(),
+        }
+    }
+}
+
 impl Change {
     fn name(&self) -> &'static str {
         match self {
             Self::Added(_) => "added",
             Self::Activated(_) => "activated",
             Self::Archived(_) => "archived",
+            Self::Enabled(_) => "enabled",
+            Self::Disabled(_) => "disabled",
         }
     }
 
@@ -183,6 +202,7 @@ impl Change {
             Self::Added(data) => serde_json::to_value(data),
             Self::Activated(data) => serde_json::to_value(data),
             Self::Archived(data) => serde_json::to_value(data),
+            Self::Enabled(data) | Self::Disabled(data) => serde_json::to_value(data),
         };
         data.expect("the changes' types have text keys and no other way to fail")
     }
@@ -193,6 +213,8 @@ impl Change {
             "added" => Some(serde_json::from_value(data).map(Self::Added)),
             "activated" => Some(serde_json::from_value(data).map(Self::Activated)),
             "archived" => Some(serde_json::from_value(data).map(Self::Archived)),
+            "enabled" => Some(serde_json::from_value(data).map(Self::Enabled)),
+            "disabled" => Some(serde_json::from_value(data).map(Self::Disabled)),
             _ => None,
         }
     }

@@ -7,6 +7,8 @@ use skillfreeze_manifest::{Digest, Hasher, SkillId};
 use crate::activation;
 use crate::journal::{Change, Line};
 use crate::revision::{Revision, RevisionNumber};
+use crate::scope::Scope;
+use crate::switch::{Switch, Switches};
 
 /// How far into the journal a state goes.
 #[derive(Debug, Clone)]
@@ -33,6 +35,7 @@ pub(crate) struct State {
     pub(crate) position: Position,
     revisions: BTreeMap<SkillId, Vec<Revision>>,
     by_digest: BTreeMap<Digest, SkillId>,
+    switches: Switches,
     /// The line that last changed an id, and the positions that were passed since this process
     /// began: what is needed to bring an index up to date that is at one of them.
     changed: BTreeMap<SkillId, u64>,
@@ -41,7 +44,7 @@ pub(crate) struct State {
 
 impl State {
     /// Takes up a state that was saved.
-    pub(crate) fn restore(position: Position, saved: Vec<Revision>) -> Self {
+    pub(crate) fn restore(position: Position, saved: Vec<Revision>, switches: Vec<Switch>) -> Self {
         let mut state = Self::default();
         state.passed.insert(position.seq, position.last);
         state.position = position;
@@ -49,6 +52,7 @@ impl State {
             state.by_digest.insert(revision.digest, revision.id.clone());
             state.revisions.entry(revision.id.clone()).or_default().push(revision);
         }
+        switches.into_iter().for_each(|switch| state.switches.insert(switch));
         state
     }
 
@@ -58,7 +62,8 @@ impl State {
         let applied = match &line.change {
             Change::Added(added) => {
                 let revision = added.to_revision(line);
-                self.insert(revision).then(|| BTreeSet::from([added.id.clone()]))
+                let applied = added.scope == Scope::User && self.insert(revision);
+                applied.then(|| BTreeSet::from([added.id.clone()]))
             }
             Change::Activated(change) => self
                 .revisions
@@ -73,6 +78,11 @@ impl State {
                 }
                 BTreeSet::from([id])
             }),
+            Change::Enabled(switching) | Change::Disabled(switching) => {
+                let on = matches!(line.change, Change::Enabled(_));
+                self.switches.insert(switching.to_switch(line, on));
+                Some(BTreeSet::from([switching.id.clone()]))
+            }
         };
         let Some(ids) = applied else { return false };
         let position = &mut self.position;
@@ -126,6 +136,11 @@ impl State {
             .take_while(|(digest, _)| digest.hex().starts_with(prefix))
             .filter_map(|(digest, _)| self.by_digest(digest).cloned())
             .collect()
+    }
+
+    /// What the user said of skills.
+    pub(crate) fn switches(&self) -> &Switches {
+        &self.switches
     }
 
     /// The ids that changed since the line `seq` with the digest `last`; none when that line was

@@ -147,6 +147,12 @@ fn what_contradicts_is_refused() {
         ("archived", format!(r#"{{"archive":"{digest}","digest":"{digest}"}}"#)),
         ("activated", format!(r#"{{"digest":"{digest}","id":"a","number":9,"scope":"user"}}"#)),
         ("activated", format!(r#"{{"digest":"{digest}","id":"a","number":1,"scope":"world"}}"#)),
+        ("enabled", r#"{"id":"../evil","scope":"user"}"#.to_owned()),
+        ("enabled", r#"{"id":"a","scope":"world"}"#.to_owned()),
+        ("disabled", r#"{"id":"a","scope":{"project":"here"}}"#.to_owned()),
+        ("disabled", r#"{"id":"a","scope":{"project":"/a/../b"}}"#.to_owned()),
+        ("disabled", r#"{"id":"a"}"#.to_owned()),
+        ("disabled", r#"{"id":"a","more":1,"scope":"user"}"#.to_owned()),
         (
             "added",
             format!(

@@ -14,3 +14,4 @@ mod layout;
 mod refusal;
 mod snapshot;
 mod support;
+mod switch;
