@@ -9,7 +9,8 @@ use std::io;
 use camino::Utf8PathBuf;
 use rustix::fs::{AtFlags, FileType, readlinkat, statat};
 use skillfreeze_manifest::{
-    Diagnostic, Entry, EntryKind, Limits, Progress, Severity, Silent, escape_bytes, for_each, list_dir_up_to,
+    Diagnostic, Entry, EntryKind, Form, Limits, Progress, Severity, Silent, escape_bytes, for_each,
+    list_dir_up_to,
 };
 
 use crate::conflict::{Catalog, Found, LeftOut};
@@ -187,13 +188,13 @@ fn examine(source: &Source, index: usize, entry: &Entry, limits: &Limits) -> Res
         let message = format!("the directory's name `{}` is not UTF-8", escape_bytes(&entry.name));
         return Err(leave_out(vec![Diagnostic::new(Severity::Error, "path-not-utf8", message)]));
     };
-    let bytes =
-        read_skill_file(&source.root, name, limits).map_err(|error| leave_out(vec![error.diagnostic()]))?;
+    let file = read_skill_file(&source.root, name, Form::Directory, limits, &[])
+        .map_err(|error| leave_out(vec![error.diagnostic()]))?;
     let own_name = match source.layout {
         Layout::Children => Some(name),
         Layout::Package => source.path.file_name(),
     };
-    let front_matter = parse_front_matter(&bytes, own_name, limits).map_err(leave_out)?;
+    let front_matter = parse_front_matter(file.parsable(limits), own_name, limits).map_err(leave_out)?;
     Ok(Found {
         id: front_matter.id,
         name: front_matter.name,

@@ -39,6 +39,16 @@ pub enum SkillLinkError {
 }
 
 impl SkillLinkError {
+    /// Tells of the link `name` of `dir`, which says `target` and leads out of its package.
+    #[must_use]
+    pub fn outside(dir: impl AsFd, name: &str, target: &[u8]) -> Self {
+        let target = escape_bytes(target);
+        match statat(dir, name, AtFlags::empty()) {
+            Err(Errno::NOENT) => Self::Dangles { target },
+            _ => Self::Escapes { target },
+        }
+    }
+
     /// The stable code.
     #[must_use]
     pub fn code(&self) -> &'static str {
@@ -61,15 +71,12 @@ impl Destination {
         name: &str,
         target: &[u8],
     ) -> Result<LinkTarget, SkillLinkError> {
-        let target = escape_bytes(target);
+        let shown = || escape_bytes(target);
         match self {
             Self::Found(found) if found.is_content() => Ok(found),
-            Self::Found(_) | Self::Nameless => Err(SkillLinkError::Forbidden { target }),
-            Self::Nowhere | Self::Loop => Err(SkillLinkError::Dangles { target }),
-            Self::Outside => match statat(dir, name, AtFlags::empty()) {
-                Err(Errno::NOENT) => Err(SkillLinkError::Dangles { target }),
-                _ => Err(SkillLinkError::Escapes { target }),
-            },
+            Self::Found(_) | Self::Nameless => Err(SkillLinkError::Forbidden { target: shown() }),
+            Self::Nowhere | Self::Loop => Err(SkillLinkError::Dangles { target: shown() }),
+            Self::Outside => Err(SkillLinkError::outside(dir, name, target)),
         }
     }
 }
