@@ -7,23 +7,13 @@ use std::sync::Arc;
 use camino::Utf8PathBuf;
 use cap_std::fs::Dir;
 use serde::Serialize;
-use skillfreeze_manifest::{Diagnostic, Digest, SkillId, escape_bytes, to_canonical_bytes};
+use skillfreeze_manifest::{Diagnostic, Digest, Form, SkillId, escape_bytes, to_canonical_bytes};
 
 use crate::collection::Collection;
 use crate::frontmatter::FrontMatter;
 use crate::route::Seen;
 use crate::source::{Definition, Source};
 use crate::walk::Lead;
-
-/// What of the file system a package is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Form {
-    /// A directory with a `SKILL.md`.
-    Directory,
-    /// A file `name.md`, which is the `SKILL.md` of a package without anything else.
-    File,
-}
 
 /// Where in the sources something lies.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

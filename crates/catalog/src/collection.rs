@@ -169,7 +169,7 @@ mod tests {
             ("{\"id\": \"../x\", \"prompt\": \"{count}\"}", Some((1, 13)), "../x"),
             ("{\"id\": \"bio\", \"id\": \"b\", \"prompt\": \"{count}\"}", Some((1, 18)), "duplicate"),
             ("{\"id\": \"bio\", \"prompt\": \"{count}\", \"more\": 1}", Some((1, 41)), "more"),
-            ("{\"id\": \"bio\", \"prompt\": \"{count}\"}{}", Some((1, 36)), "trailing"),
+            ("{\"id\": \"bio\", \"prompt\": \"{count}\"}{}", Some((1, 35)), "trailing"),
             ("<<<<<<< x\n", Some((1, 1)), "expected value"),
             ("{\"id\": \"bio\", \"prompt\": \"skills\"}", None, "{count}"),
             ("{\"id\": \"bio\", \"prompt\": \"{count}\\n</skills>\"}", None, "shown"),

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
-use skillfreeze_manifest::{Diagnostic, Limits, Severity, SkillId, for_each, open_dir};
+use skillfreeze_manifest::{Diagnostic, Form, Limits, Severity, SkillId, for_each, open_dir};
 
-use crate::catalog::{Catalog, CatalogSource, Form, Found, LeftOut, Place};
+use crate::catalog::{Catalog, CatalogSource, Found, LeftOut, Place};
 use crate::collection::Collection;
 use crate::equal::{same_directory, same_file};
 

@@ -37,7 +37,7 @@ mod source;
 mod walk;
 mod yaml;
 
-pub use catalog::{Catalog, CatalogSource, Form, Found, Handle, LeftOut, Located, Place, Stale};
+pub use catalog::{Catalog, CatalogSource, Found, Handle, LeftOut, Located, Place, Stale};
 pub use collection::{COLLECTION_FILE, COUNT_PLACEHOLDER, Collection};
 pub use config_error::{ConfigError, ConfigPlace, Whose};
 pub use config_file::MAX_CONFIG_BYTES;

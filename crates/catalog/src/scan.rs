@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use camino::Utf8PathBuf;
 use cap_std::fs::Dir;
-use skillfreeze_manifest::{Diagnostic, Limits, Progress, Severity, Silent, Stamp, for_each};
+use skillfreeze_manifest::{Diagnostic, Form, Limits, Progress, Severity, Silent, Stamp, for_each};
 
-use crate::catalog::{Form, Found, LeftOut};
+use crate::catalog::{Found, LeftOut};
 use crate::collection::{self, COLLECTION_FILE, Collection};
 use crate::route::Seen;
 use crate::source::{Layout, Source};
@@ -231,7 +231,14 @@ pub(crate) fn scan(source: &dyn Source, options: &ScanOptions<'_>) -> Result<Sca
         Ok(First::Unusable(fault)) => return Ok(Scanned::failed(Some(stamp), fault)),
         Err(cause) => return fail(source, Some(stamp), cause),
     };
-    let walk = Walk { source, root: &dir, limits: &options.limits, max_entries: options.max_packages };
+    let link_roots = source.link_roots();
+    let walk = Walk {
+        link_roots: &link_roots,
+        source,
+        root: &dir,
+        limits: &options.limits,
+        max_entries: options.max_packages,
+    };
     while !leads.is_empty() {
         if entries > options.max_packages {
             return Err(too_many(entries));

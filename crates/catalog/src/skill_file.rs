@@ -1,25 +1,52 @@
-//! Finding and reading the `SKILL.md` of one package.
+//! Finding the `SKILL.md` of one package and reading its beginning.
 //!
 //! No link is followed by accident and nothing blocks: the directory's own listing decides whether
 //! there is a `SKILL.md`, so that the answer is the same where names are compared without case; a
-//! link is resolved here, component by component, and only to a regular file of the same package.
+//! link leads to a regular file of the same package, or of a link root. Of the file no more is read
+//! than its front matter may have, so that a scan costs the same whatever the packages hold.
 
 use std::error::Error as _;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
-use rustix::fs::{AtFlags, readlinkat, statat};
 use rustix::io::Errno;
 use skillfreeze_manifest::{
-    Diagnostic, EntryKind, Limits, Membership, SKILL_FILE, Severity, Stamp, describe_kind, escape_bytes,
-    list_dir, membership, open_dir, open_file,
+    Diagnostic, EntryKind, Form, Limits, LinkRoot, SKILL_FILE, Severity, SkillLinkError, Stamp,
+    describe_kind, escape_bytes, list_dir, open_dir, open_file, read_link, resolve_link,
 };
 
 use crate::fence;
 
-/// The most links to links; as Linux has it.
-const MAX_LINKS: usize = 40;
+/// The beginning of a `SKILL.md`, and what tells later whether it is still the same.
+#[derive(Debug)]
+#[cfg_attr(not(test), expect(dead_code, reason = "a catalog does not tell yet whether it is stale"))]
+pub(crate) struct SkillFile {
+    /// Its first bytes: all, or one more than a front matter may have.
+    pub(crate) head: Vec<u8>,
+    /// The bytes of the whole file.
+    pub(crate) size: u64,
+    /// The state of the file, before it was read.
+    pub(crate) stamp: Stamp,
+    /// The state of the package's directory, before it was listed; a flat package has none.
+    pub(crate) directory: Option<Stamp>,
+    /// Where it is if `SKILL.md` is a link: relative to the package, or absolute below a link root.
+    pub(crate) link: Option<String>,
+}
+
+impl SkillFile {
+    /// What a parser of whole files takes: the file, or of one that was not read whole the front
+    /// matter, since the head may end within a character.
+    pub(crate) fn parsable(&self, limits: &Limits) -> &[u8] {
+        let is_whole = self.head.len() as u64 == self.size;
+        let closing = match fence::locate(&self.head, limits.front_matter_bytes) {
+            Ok((_, closing)) if !is_whole => closing,
+            _ => return &self.head,
+        };
+        let line = self.head[closing..].iter().position(|byte| *byte == b'\n');
+        &self.head[..line.map_or(self.head.len(), |length| closing + length + 1)]
+    }
+}
 
 /// Why there is no `SKILL.md` to be parsed.
 #[derive(Debug, thiserror::Error)]
@@ -52,22 +79,19 @@ pub(crate) enum SkillFileError {
         #[source]
         cause: io::Error,
     },
-    /// The entry is a link that leads out of the package.
-    #[error("`{SKILL_FILE}` is a link to `{target}`, out of the package")]
-    LinkEscapes { target: String },
-    /// The entry is a link to nothing, or in a circle.
-    #[error("`{SKILL_FILE}` is a link to `{target}`, which is not there")]
-    LinkDangles { target: String },
-    /// The entry is a link to or through something in the package that a package cannot have a
-    /// link to.
-    #[error("`{SKILL_FILE}` is a link to `{target}`, which is no regular file of the package")]
-    LinkForbidden { target: String },
+    /// The entry is a link to what can be no `SKILL.md`.
+    #[error(transparent)]
+    Link(#[from] SkillLinkError),
     /// The file is over the limit.
     #[error("`{SKILL_FILE}` has {actual} bytes, more than {limit}")]
     TooLarge { actual: u64, limit: u64 },
 }
 
 impl SkillFileError {
+    pub(crate) fn of_directory(cause: io::Error) -> Self {
+        if vanished(&cause) { Self::DirectoryVanished } else { Self::DirectoryUnreadable { cause } }
+    }
+
     pub(crate) fn diagnostic(&self) -> Diagnostic {
         let (severity, code) = match self {
             Self::DirectoryVanished | Self::Vanished => (Severity::Error, "vanished"),
@@ -76,9 +100,7 @@ impl SkillFileError {
             Self::Misnamed { .. } => (Severity::Error, "skill-file-misnamed"),
             Self::WrongKind { kind: EntryKind::Directory } => (Severity::Error, "wrong-type"),
             Self::WrongKind { .. } => (Severity::Error, "special-file"),
-            Self::LinkEscapes { .. } => (Severity::Error, "skill-md-symlink-escape"),
-            Self::LinkDangles { .. } => (Severity::Error, "skill-md-dangling"),
-            Self::LinkForbidden { .. } => (Severity::Error, "skill-md-symlink-forbidden"),
+            Self::Link(error) => (Severity::Error, error.code()),
             Self::TooLarge { .. } => (Severity::Error, "skill-md-too-large"),
         };
         // A diagnostic is text without a cause, so the text has it.
@@ -97,53 +119,53 @@ impl SkillFileError {
     }
 }
 
-/// SHIM
-pub(crate) struct SkillHead {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) size: u64,
-}
-pub(crate) fn read_skill_head(
-    root: impl AsFd,
-    name: &str,
-    form: crate::catalog::Form,
-    limits: &Limits,
-) -> Result<SkillHead, SkillFileError> {
-    let bytes = match form {
-        crate::catalog::Form::Directory => read_skill_file(root, name, limits)?,
-        _ => {
-            let file = open_file(root, name).map_err(refuse)?;
-            let stamp = Stamp::of(&file).map_err(refuse)?;
-            if stamp.kind != EntryKind::File {
-                return Err(SkillFileError::WrongKind { kind: stamp.kind });
-            }
-            read(file, stamp.size, limits)?
-        }
-    };
-    let size = bytes.len() as u64;
-    Ok(SkillHead { bytes, size })
-}
-impl SkillFileError {
-    pub(crate) fn of_directory(cause: io::Error) -> Self {
-        if vanished(&cause) { Self::DirectoryVanished } else { Self::DirectoryUnreadable { cause } }
-    }
-}
-/// Reads the `SKILL.md` of the package in the directory `name` of a source.
+/// Reads the beginning of the `SKILL.md` of the package at `path` below a source's root, `.` for the
+/// root itself; of a flat package that is the file at `path`.
 ///
-/// Of a file whose front matter is too large it returns the beginning that tells so, and reads no
-/// further.
+/// A file is not over its limit where its front matter is faulty or too large: the parser tells
+/// more of it.
 ///
 /// # Errors
 /// [`SkillFileError`] where there is none that belongs to the package and is within the limits.
 pub(crate) fn read_skill_file(
     root: impl AsFd,
-    name: &str,
+    path: &str,
+    form: Form,
     limits: &Limits,
-) -> Result<Vec<u8>, SkillFileError> {
+    link_roots: &[LinkRoot],
+) -> Result<SkillFile, SkillFileError> {
+    let Opened { file, directory, link } = match form {
+        Form::File => open_flat(root, path)?,
+        _ => open_in_directory(root, path, link_roots)?,
+    };
+    let stamp = Stamp::of(&file).map_err(refuse)?;
+    if stamp.kind != EntryKind::File {
+        return Err(SkillFileError::WrongKind { kind: stamp.kind });
+    }
+    let mut head = Vec::new();
+    // One byte over the limit tells that it is exceeded.
+    let most = limits.front_matter_bytes.saturating_add(1);
+    file.take(most).read_to_end(&mut head).map_err(refuse)?;
+    let is_cut = head.len() as u64 == most;
+    let size = stamp.size.max(head.len() as u64);
+    let is_faulty = is_cut && fence::locate(&head, limits.front_matter_bytes).is_err();
+    if size > limits.skill_bytes && !is_faulty {
+        return Err(SkillFileError::TooLarge { actual: size, limit: limits.skill_bytes });
+    }
+    Ok(SkillFile { head, size, stamp, directory, link })
+}
+
+/// A file that is open, and how it was found.
+struct Opened {
+    file: File,
+    directory: Option<Stamp>,
+    link: Option<String>,
+}
+
+fn open_in_directory(root: impl AsFd, path: &str, link_roots: &[LinkRoot]) -> Result<Opened, SkillFileError> {
     let unreadable = |cause| SkillFileError::DirectoryUnreadable { cause };
-    let package = open_dir(root, name).map_err(|cause| match vanished(&cause) {
-        true => SkillFileError::DirectoryVanished,
-        false => unreadable(cause),
-    })?;
+    let package = open_dir(root, path).map_err(SkillFileError::of_directory)?;
+    let directory = Some(Stamp::of(&package).map_err(unreadable)?);
     let entries = list_dir(&package).map_err(unreadable)?;
     let Some(entry) = entries.iter().find(|entry| entry.name == SKILL_FILE.as_bytes()) else {
         let variant = entries
@@ -155,17 +177,37 @@ pub(crate) fn read_skill_file(
             None => SkillFileError::Absent,
         });
     };
-    let path = match entry.kind {
-        EntryKind::File => SKILL_FILE.to_owned(),
-        EntryKind::Link => resolve(&package)?,
-        kind => return Err(SkillFileError::WrongKind { kind }),
-    };
-    let file = open_file(&package, &path).map_err(refuse)?;
-    let stamp = Stamp::of(&file).map_err(refuse)?;
-    if stamp.kind != EntryKind::File {
-        return Err(SkillFileError::WrongKind { kind: stamp.kind });
+    match entry.kind {
+        EntryKind::File => {
+            let file = open_file(&package, SKILL_FILE).map_err(refuse)?;
+            Ok(Opened { file, directory, link: None })
+        }
+        EntryKind::Link => {
+            let target = read_link(&package, SKILL_FILE.as_bytes()).map_err(refuse)?;
+            let destination = resolve_link(&package, "", &target, link_roots).map_err(refuse)?;
+            let found = destination.of_skill_file(&package, SKILL_FILE, &target)?;
+            let file = found.open(&package, link_roots).map_err(refuse)?;
+            Ok(Opened { file, directory, link: Some(found.display_path(link_roots)) })
+        }
+        kind => Err(SkillFileError::WrongKind { kind }),
     }
-    read(file, stamp.size, limits)
+}
+
+fn open_flat(root: impl AsFd, path: &str) -> Result<Opened, SkillFileError> {
+    let (above, name) = path.rsplit_once('/').unwrap_or((".", path));
+    let above = open_dir(root, above).map_err(refuse)?;
+    match Stamp::at(&above, name.as_bytes()).map_err(refuse)?.kind {
+        EntryKind::File => {
+            let file = open_file(&above, name).map_err(refuse)?;
+            Ok(Opened { file, directory: None, link: None })
+        }
+        // Nothing else is in the package, so wherever it leads is outside.
+        EntryKind::Link => {
+            let target = read_link(&above, name.as_bytes()).map_err(refuse)?;
+            Err(SkillLinkError::outside(&above, name, &target).into())
+        }
+        kind => Err(SkillFileError::WrongKind { kind }),
+    }
 }
 
 /// Whether an error says that what was listed is gone, or something else by now.
@@ -177,96 +219,171 @@ fn refuse(cause: io::Error) -> SkillFileError {
     if vanished(&cause) { SkillFileError::Vanished } else { SkillFileError::Unreadable { cause } }
 }
 
-fn read(file: File, size: u64, limits: &Limits) -> Result<Vec<u8>, SkillFileError> {
-    let limit = limits.skill_bytes;
-    let mut bytes = Vec::new();
-    // One byte over a limit tells that it is exceeded.
-    let head = limits.front_matter_bytes.saturating_add(1);
-    (&file).take(head).read_to_end(&mut bytes).map_err(refuse)?;
-    let has_more = bytes.len() as u64 == head;
-    let is_refused = has_more && fence::locate(&bytes, limits.front_matter_bytes).is_err();
-    if is_refused {
-        return Ok(bytes);
-    }
-    if has_more && size <= limit {
-        let rest = limit.saturating_add(1).saturating_sub(head);
-        (&file).take(rest).read_to_end(&mut bytes).map_err(refuse)?;
-    }
-    let actual = size.max(bytes.len() as u64);
-    if actual > limit {
-        return Err(SkillFileError::TooLarge { actual, limit });
-    }
-    Ok(bytes)
-}
-
-/// Follows the link `SKILL.md` by hand; returns the path in the package of the file it leads to.
-fn resolve(package: &OwnedFd) -> Result<String, SkillFileError> {
-    let read_link = |path: &str| readlinkat(package, path, Vec::new()).map_err(|cause| refuse(cause.into()));
-    let first = read_link(SKILL_FILE)?;
-    let shown = || escape_bytes(first.to_bytes());
-    let escapes = || match statat(package, SKILL_FILE, AtFlags::empty()) {
-        Err(Errno::NOENT) => SkillFileError::LinkDangles { target: shown() },
-        _ => SkillFileError::LinkEscapes { target: shown() },
-    };
-    let forbidden = || SkillFileError::LinkForbidden { target: shown() };
-    let dangles = || SkillFileError::LinkDangles { target: shown() };
-
-    let mut target = first.clone();
-    let mut above: Vec<String> = Vec::new();
-    for _ in 0..MAX_LINKS {
-        let text = target.to_str().map_err(|_| forbidden())?.to_owned();
-        if text.starts_with('/') {
-            return Err(escapes());
-        }
-        // `above` is the directory of the link, without a link in it.
-        let mut kind = EntryKind::Directory;
-        for component in text.split('/') {
-            if kind != EntryKind::Directory {
-                // A link to a directory has no place in a package, so neither has a way through one.
-                return Err(forbidden());
-            }
-            match component {
-                "" | "." => continue,
-                ".." => {
-                    above.pop().ok_or_else(escapes)?;
-                    continue;
-                }
-                _ => above.push(component.to_owned()),
-            }
-            kind = match Stamp::at(package, above.join("/").as_bytes()) {
-                Ok(stamp) => stamp.kind,
-                Err(cause) if vanished(&cause) => return Err(dangles()),
-                Err(cause) => return Err(SkillFileError::Unreadable { cause }),
-            };
-            let is_directory = kind == EntryKind::Directory;
-            if membership(component.as_bytes(), is_directory) != Membership::Content {
-                return Err(forbidden());
-            }
-        }
-        match kind {
-            EntryKind::File => return Ok(above.join("/")),
-            EntryKind::Link => target = read_link(&above.join("/"))?,
-            _ => return Err(forbidden()),
-        }
-        above.pop();
-    }
-    Err(dangles())
-}
-
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "makes the directories that are read")]
 mod tests {
+    use std::os::unix::fs::symlink;
+    use std::path::{Path, PathBuf};
+
+    use cap_std::ambient_authority;
+    use cap_std::fs::Dir;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
+
+    const SKILL: &str = "---\nname: demo\n---\nbody\n";
+
+    /// A directory with `root/`, the root of a source.
+    struct Place(tempfile::TempDir);
+
+    impl Place {
+        fn new() -> Self {
+            let place = Self(tempfile::tempdir().unwrap());
+            std::fs::create_dir(place.path("root")).unwrap();
+            place
+        }
+
+        fn path(&self, path: &str) -> PathBuf {
+            self.0.path().join(path)
+        }
+
+        fn write(&self, path: &str, content: impl AsRef<[u8]>) {
+            std::fs::create_dir_all(self.path(path).parent().unwrap()).unwrap();
+            std::fs::write(self.path(path), content).unwrap();
+        }
+
+        fn link(&self, target: impl AsRef<Path>, path: &str) {
+            std::fs::create_dir_all(self.path(path).parent().unwrap()).unwrap();
+            symlink(target, self.path(path)).unwrap();
+        }
+
+        fn fifo(&self, path: &str) {
+            mknodat(CWD, self.path(path), FileType::Fifo, Mode::RUSR, 0).unwrap();
+        }
+
+        fn link_root(&self, path: &str) -> LinkRoot {
+            let path = self.path(path);
+            let dir = Dir::open_ambient_dir(&path, ambient_authority()).unwrap();
+            LinkRoot::new(path.into_os_string().into_string().unwrap(), dir).unwrap()
+        }
+
+        fn read(&self, path: &str, form: Form, roots: &[LinkRoot]) -> Result<SkillFile, SkillFileError> {
+            let root = File::open(self.path("root")).unwrap();
+            read_skill_file(&root, path, form, &Limits::DEFAULT, roots)
+        }
+
+        fn code(&self, path: &str, form: Form, roots: &[LinkRoot]) -> &'static str {
+            self.read(path, form, roots).map_or_else(|error| error.diagnostic().code, |_| "sound")
+        }
+    }
+
+    #[test]
+    fn a_package_is_below_the_root_or_the_root_or_a_file() {
+        let place = Place::new();
+        for path in ["root/SKILL.md", "root/a/b/demo/SKILL.md", "root/flat.md", "root/a/flat.md"] {
+            place.write(path, SKILL);
+        }
+        for (path, form, file) in [
+            (".", Form::Directory, "root/SKILL.md"),
+            ("a/b/demo", Form::Directory, "root/a/b/demo/SKILL.md"),
+            ("flat.md", Form::File, "root/flat.md"),
+            ("a/flat.md", Form::File, "root/a/flat.md"),
+        ] {
+            let read = place.read(path, form, &[]).unwrap();
+            assert_eq!((read.head.as_slice(), read.size), (SKILL.as_bytes(), SKILL.len() as u64), "{path}");
+            let stamp = |path: &Path| Stamp::of(File::open(path).unwrap()).unwrap();
+            assert_eq!(read.stamp, stamp(&place.path(file)), "{path}");
+            let directory = (form == Form::Directory).then(|| stamp(place.path(file).parent().unwrap()));
+            assert_eq!((read.directory, read.link), (directory, None), "{path}");
+        }
+        place.link("a", "root/way");
+        place.link("flat.md", "root/linked.md");
+        place.link("none", "root/dangling.md");
+        place.fifo("root/pipe.md");
+        for (path, form, code) in [
+            ("way/b/demo", Form::Directory, "vanished"),
+            ("a/b", Form::Directory, "no-skill-file"),
+            ("../root/a/b/demo", Form::Directory, "unreadable"),
+            ("way/flat.md", Form::File, "vanished"),
+            ("none.md", Form::File, "vanished"),
+            ("linked.md", Form::File, "skill-md-symlink-escape"),
+            ("dangling.md", Form::File, "skill-md-dangling"),
+            ("pipe.md", Form::File, "special-file"),
+            ("a", Form::File, "wrong-type"),
+        ] {
+            assert_eq!(place.code(path, form, &[]), code, "{path}");
+        }
+    }
+
+    #[test]
+    fn no_more_is_read_than_a_front_matter_may_have() {
+        let place = Place::new();
+        let body = |bytes: usize| [SKILL.as_bytes(), &vec![b'\xff'; bytes - SKILL.len()]].concat();
+        let most = 64 << 10;
+        for form in [Form::Directory, Form::File] {
+            let path = if form == Form::File { "flat.md" } else { "." };
+            let file = if form == Form::File { "root/flat.md" } else { "root/SKILL.md" };
+            for (size, head) in
+                [(most, most), (most + 1, most + 1), (most + 2, most + 1), (1 << 20, most + 1)]
+            {
+                place.write(file, body(size));
+                let read = place.read(path, form, &[]).unwrap();
+                assert_eq!((read.size, read.head.len()), (size as u64, head), "{size}");
+            }
+            place.write(file, body((1 << 20) + 1));
+            assert_eq!(place.code(path, form, &[]), "skill-md-too-large");
+            // The parser says more of what has no front matter to begin with.
+            place.write(file, vec![b'x'; (1 << 20) + 1]);
+            assert_eq!(place.read(path, form, &[]).unwrap().head.len(), most + 1);
+        }
+    }
+
+    #[test]
+    fn a_link_may_lead_into_a_link_root() {
+        let place = Place::new();
+        place.write("nix/S.md", SKILL);
+        place.write("nix-evil/S.md", SKILL);
+        std::fs::create_dir(place.path("nix/d")).unwrap();
+        place.link(place.path("nix/S.md"), "nix/chained.md");
+        place.link(place.path("nix-evil/S.md"), "nix/out.md");
+        place.link(place.path("nix"), "alias");
+        let roots = [place.link_root("nix")];
+        for (target, expected) in [
+            ("nix/S.md", "sound"),
+            ("nix/chained.md", "sound"),
+            ("nix/out.md", "skill-md-symlink-escape"),
+            ("nix-evil/S.md", "skill-md-symlink-escape"),
+            ("alias/S.md", "skill-md-symlink-escape"),
+            ("nix/none", "skill-md-dangling"),
+            ("nix/d", "skill-md-symlink-forbidden"),
+            ("nix", "skill-md-symlink-forbidden"),
+        ] {
+            place.link(place.path(target), "root/demo/SKILL.md");
+            assert_eq!(place.code("demo", Form::Directory, &roots), expected, "{target}");
+            if expected == "sound" {
+                let read = place.read("demo", Form::Directory, &roots).unwrap();
+                assert_eq!(read.link.as_deref(), place.path("nix/S.md").to_str());
+                assert_eq!(read.head, SKILL.as_bytes());
+                assert_eq!(place.code("demo", Form::Directory, &[]), "skill-md-symlink-escape");
+            }
+            std::fs::remove_file(place.path("root/demo/SKILL.md")).unwrap();
+        }
+        place.link("docs/S.md", "root/demo/SKILL.md");
+        place.link(place.path("nix/S.md"), "root/demo/docs/S.md");
+        assert_eq!(place.code("demo", Form::Directory, &roots), "sound");
+        place.link("../nix/S.md", "root/flat.md");
+        assert_eq!(place.code("flat.md", Form::File, &roots), "skill-md-symlink-escape");
+    }
 
     /// What a directory held when it was listed may be gone, or a link, when it is opened.
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "makes the directory that is read")]
     fn what_changed_after_the_listing_has_vanished() {
         let temp = tempfile::tempdir().unwrap();
-        std::os::unix::fs::symlink("/etc", temp.path().join("link")).unwrap();
+        symlink("/etc", temp.path().join("link")).unwrap();
         std::fs::write(temp.path().join("file"), "x").unwrap();
         let root = File::open(temp.path()).unwrap();
         for name in ["absent", "link", "file"] {
-            let error = read_skill_file(&root, name, &Limits::DEFAULT).unwrap_err();
+            let error = read_skill_file(&root, name, Form::Directory, &Limits::DEFAULT, &[]).unwrap_err();
             assert!(matches!(error, SkillFileError::DirectoryVanished), "{name}: {error}");
         }
         for name in ["absent", "link/passwd", "file/x"] {

@@ -10,6 +10,7 @@ use std::io;
 use camino::{Utf8Path, Utf8PathBuf};
 use cap_std::fs::Dir;
 use serde::Deserialize;
+use skillfreeze_manifest::LinkRoot;
 
 /// The rank of a source unless it says otherwise.
 pub const DEFAULT_RANK: u32 = 300;
@@ -119,6 +120,11 @@ pub trait Source: fmt::Debug + Send + Sync {
     /// # Errors
     /// What the system says, or that the source does not follow links.
     fn follow(&self, root: &Dir, name: &str) -> io::Result<(Dir, Utf8PathBuf)>;
+
+    /// The directories outside of it that links of its packages may lead into; those that are there.
+    fn link_roots(&self) -> Vec<LinkRoot> {
+        Vec::new()
+    }
 }
 
 /// A source made of a directory's handle. Nothing outside that directory is touched, so a link is

@@ -10,15 +10,15 @@ use std::os::fd::AsFd;
 use cap_std::fs::Dir;
 use rustix::fs::readlinkat;
 use skillfreeze_manifest::{
-    Diagnostic, EntryKind, Limits, Severity, SkillId, Stamp, count_entries, escape_bytes, list_dir_up_to,
-    open_dir,
+    Diagnostic, EntryKind, Form, Limits, LinkRoot, Severity, SkillId, Stamp, count_entries, escape_bytes,
+    list_dir_up_to, open_dir,
 };
 
-use crate::catalog::{Form, Found, LeftOut};
+use crate::catalog::{Found, LeftOut};
 use crate::collection::{self, COLLECTION_FILE, Collection};
 use crate::frontmatter::{ParseOptions, parse_front_matter};
 use crate::route::Seen;
-use crate::skill_file::{SkillFileError, SkillHead, read_skill_head};
+use crate::skill_file::{SkillFile, SkillFileError, read_skill_file};
 use crate::source::{Links, Source};
 
 /// An entry that may be a package or lead to some.
@@ -111,6 +111,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) source: &'a dyn Source,
     pub(crate) root: &'a Dir,
     pub(crate) limits: &'a Limits,
+    /// Where the source's links may lead.
+    pub(crate) link_roots: &'a [LinkRoot],
     /// How many entries a directory may have.
     pub(crate) max_entries: usize,
 }
@@ -141,23 +143,23 @@ impl Walk<'_> {
             (path, Form::Directory) => path.rsplit('/').next(),
             (path, Form::File) => path.strip_suffix(".md"),
         };
-        match read_skill_head(self.root, &lead.path, lead.form, self.limits) {
+        match read_skill_file(self.root, &lead.path, lead.form, self.limits, self.link_roots) {
             Ok(head) => self.package(lead, seen, &head, name),
             Err(SkillFileError::Absent) if lead.form == Form::Directory => self.category(lead, seen),
             Err(error) => Outcome::LeftOut(LeftOut::new(lead, seen, vec![error.diagnostic()])),
         }
     }
 
-    fn package(&self, lead: &Lead, seen: Seen, head: &SkillHead, name: Option<&str>) -> Outcome {
+    fn package(&self, lead: &Lead, seen: Seen, head: &SkillFile, name: Option<&str>) -> Outcome {
         // Notes lie beside flat packages; what does not begin as one is not meant as one.
-        if lead.form == Form::File && !crate::fence::begins(&head.bytes) {
+        if lead.form == Form::File && !crate::fence::begins(&head.head) {
             let message = "the file does not begin with front matter";
             let diagnostic = Diagnostic::new(Severity::Info, "no-front-matter", message);
             return Outcome::LeftOut(LeftOut::new(lead, seen, vec![diagnostic]));
         }
         let options =
             ParseOptions { directory: name, size: Some(head.size), ..ParseOptions::new(self.limits) };
-        match parse_front_matter(&head.bytes, &options) {
+        match parse_front_matter(head.parsable(self.limits), &options) {
             Ok(front_matter) => Outcome::Package(Box::new(Found::new(lead, seen, front_matter))),
             Err(diagnostics) => Outcome::LeftOut(LeftOut::new(lead, seen, diagnostics)),
         }
@@ -239,7 +241,7 @@ impl Walk<'_> {
             }
         };
         let behind = Walk { root: &dir, ..*self };
-        let head = match read_skill_head(&dir, ".", Form::Directory, self.limits) {
+        let head = match read_skill_file(&dir, ".", Form::Directory, self.limits, self.link_roots) {
             Ok(head) => head,
             Err(error) => return leave_out(seen, error.diagnostic()),
         };

@@ -29,14 +29,18 @@ mod contents;
 mod diagnostic;
 mod digest;
 mod fault;
+mod form;
 pub mod format;
 mod id;
 mod limits;
+mod link;
+mod link_root;
 mod listing;
 mod nofollow;
 mod parallel;
 mod path;
 mod progress;
+mod skill_link;
 mod snapshot;
 mod version;
 
@@ -46,8 +50,11 @@ pub use contents::{Exclusion, Membership, membership};
 pub use diagnostic::{Diagnostic, Severity};
 pub use digest::{Digest, DigestError, Hasher, REVISION_HEX};
 pub use fault::{Fault, FaultCode};
+pub use form::Form;
 pub use id::{IdError, SkillId};
 pub use limits::Limits;
+pub use link::{Destination, LinkTarget, MAX_LINKS, read_link, resolve_link};
+pub use link_root::{LinkRoot, LinkRootError};
 pub use listing::{FileEntry, Listing, ListingError, SKILL_FILE};
 pub use nofollow::{
     Entry, EntryKind, Stamp, count_entries, describe_kind, escape_bytes, list_dir, list_dir_up_to, open_dir,
@@ -56,6 +63,7 @@ pub use nofollow::{
 pub use parallel::for_each;
 pub use path::{PackagePath, PathError, PathSet, UNICODE_VERSION, is_bidi_control};
 pub use progress::{Progress, Silent};
+pub use skill_link::SkillLinkError;
 pub use snapshot::{
     MANIFEST_FILE, MAX_MANIFEST_BYTES, Manifest, ManifestError, PackageEntry, SNAPSHOT_SCHEMA,
 };

@@ -1,7 +1,7 @@
 //! Where in a source packages lie.
 
-use skillfreeze_catalog::{Form, Layout, Links};
-use skillfreeze_manifest::Severity;
+use skillfreeze_catalog::{Layout, Links};
+use skillfreeze_manifest::{Form, Severity};
 use skillfreeze_testing::directory;
 
 use crate::support::{Sources, id, ids, left_out, places, scan, skill, try_scan};
