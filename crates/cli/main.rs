@@ -9,6 +9,7 @@ mod environment;
 mod exit;
 mod output;
 mod progress;
+mod project;
 mod users;
 
 use std::process::ExitCode;
