@@ -9,7 +9,7 @@ use clap::{
     ArgMatches, Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum,
 };
 
-use crate::commands::{add, completions, doctor, list, prepare, run, show, verify};
+use crate::commands::{add, completions, disable, doctor, enable, list, prepare, run, show, verify};
 use crate::environment::{self, Unusable};
 use crate::exit;
 
@@ -67,13 +67,15 @@ pub(crate) enum Verb {
     Verify(verify::Verify),
     Doctor(doctor::Doctor),
     Add(add::Add),
+    Enable(enable::Enable),
+    Disable(disable::Disable),
     Completions(completions::Completions),
 }
 
 /// The commands by what they are for, as the help shows them.
 const GROUPS: [(&str, &[&str]); 2] = [
     ("Everyday", &["list", "show", "prepare", "run", "verify", "doctor"]),
-    ("Store", &["add", "completions"]),
+    ("Store", &["add", "enable", "disable", "completions"]),
 ];
 
 /// The command line's definition.

@@ -9,6 +9,7 @@ mod environment;
 mod exit;
 mod output;
 mod progress;
+mod project;
 #[expect(dead_code, reason = "the command that prints reports is not there yet")]
 mod report;
 mod sources;

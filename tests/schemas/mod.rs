@@ -55,6 +55,11 @@ fn outputs() -> Vec<Value> {
     run(&["prepare", "--json", "absent"]);
     run(&["prepare", "--json", "--no-such-option"]);
 
+    run(&["disable", "--json", "good", "absent"]);
+    run(&["disable", "--json", "good"]);
+    run(&["enable", "--json", "--scope", "project", "good"]);
+    run(&["enable", "--json", "../evil"]);
+
     let snapshot = Path::new(prepared["path"].as_str().unwrap());
     set_mode(snapshot.join("good"), 0o755);
     run(&["verify", "--json", digest]);

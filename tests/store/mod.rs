@@ -6,6 +6,7 @@ mod crash;
 mod damage;
 mod journal;
 mod space;
+mod switch;
 
 use std::fs;
 use std::path::Path;

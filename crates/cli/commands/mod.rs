@@ -2,12 +2,15 @@
 
 pub(crate) mod add;
 pub(crate) mod completions;
+pub(crate) mod disable;
 pub(crate) mod doctor;
+pub(crate) mod enable;
 pub(crate) mod list;
 pub(crate) mod prepare;
 pub(crate) mod run;
 pub(crate) mod selecting;
 pub(crate) mod show;
+pub(crate) mod switching;
 pub(crate) mod validate;
 pub(crate) mod verify;
 
@@ -25,6 +28,8 @@ pub(crate) fn run(context: &Context, command: Verb) -> Result<u8, Failure> {
         Verb::Verify(verify) => verify.run(context),
         Verb::Doctor(doctor) => doctor.run(context),
         Verb::Add(add) => add.run(context),
+        Verb::Enable(enable) => enable.run(context),
+        Verb::Disable(disable) => disable.run(context),
         Verb::Completions(completions) => completions.run(context),
     }
 }
