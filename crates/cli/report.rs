@@ -259,6 +259,15 @@ mod tests {
     }
 
     #[test]
+    fn json_fits_its_schema() {
+        let json = serde_json::to_string(&Packages::of(&examples())).expect("serialises");
+        let check = |line: &str| objections(&["tests/schemas/check.py", "schemas"], line);
+        assert_eq!(check(&format!("validate.v1.json\t{json}\n")), "");
+        let strange = json.replacen("\"valid\"", "\"vlaid\"", 1);
+        assert!(check(&format!("validate.v1.json\t{strange}\n")).contains("'vlaid' was unexpected"));
+    }
+
+    #[test]
     fn what_cannot_be_used_is_invalid() {
         assert_eq!(count_line(&examples()), "2 valid, 3 invalid, 1 warning\n");
         assert_eq!(count_line(&examples()[..1]), "1 valid, 0 invalid\n");

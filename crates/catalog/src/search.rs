@@ -42,26 +42,23 @@ pub struct Document<'a> {
     pub in_collection: bool,
 }
 
-/// The fields of a document.
-#[derive(Debug, Clone, Copy)]
-enum Field {
-    Id,
-    Name,
-    Tags,
-    Description,
-}
+/// The fields of a document that hold a word, a bit each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Fields(u8);
 
-impl Field {
-    const ALL: [Self; 4] = [Self::Id, Self::Name, Self::Tags, Self::Description];
+impl Fields {
+    const ID: Self = Self(1);
+    const NAME: Self = Self(2);
+    const TAGS: Self = Self(4);
+    const DESCRIPTION: Self = Self(8);
 
-    /// How much a word in the field counts.
+    /// How much a word counts in each field.
+    const WEIGHTS: [(Self, u8); 4] =
+        [(Self::ID, 4), (Self::NAME, 3), (Self::TAGS, 2), (Self::DESCRIPTION, 1)];
+
+    /// How much a word counts that these fields hold.
     fn weight(self) -> u8 {
-        match self {
-            Self::Id => 4,
-            Self::Name => 3,
-            Self::Tags => 2,
-            Self::Description => 1,
-        }
+        Self::WEIGHTS.iter().filter(|(field, _)| self.0 & field.0 != 0).map(|(_, weight)| weight).sum()
     }
 }
 
@@ -135,8 +132,8 @@ pub struct Hits {
 pub struct SearchIndex {
     /// By document: what breaks a tie.
     ties: Vec<Tie>,
-    /// By word: the documents that hold it, each with the weights of its fields added up.
-    postings: HashMap<Box<str>, Vec<(usize, u8)>>,
+    /// By word: the documents that hold it, in their order.
+    postings: HashMap<Box<str>, Vec<(usize, Fields)>>,
 }
 
 /// Equals are in this order: what is outside collections first, then by the id's bytes.
@@ -154,36 +151,49 @@ impl SearchIndex {
         for document in documents {
             let number = index.ties.len();
             index.ties.push(Tie { in_collection: document.in_collection, id: document.id.into() });
-            for field in Field::ALL {
-                for word in document.words(field) {
-                    index.add(&word, number, field);
+            for (field, text) in [(Fields::ID, document.id), (Fields::NAME, document.name)] {
+                index.add(text, number, field);
+                // Where there is nothing to split, the words are the same once more.
+                for part in text.split(['-', '_']) {
+                    index.add(part, number, field);
                 }
             }
+            for tag in document.tags {
+                index.add(tag, number, Fields::TAGS);
+            }
+            index.add(document.description, number, Fields::DESCRIPTION);
         }
         index
     }
 
-    /// Counts a word of a field, once however often the field holds it.
-    fn add(&mut self, word: &str, document: usize, field: Field) {
-        let Some(posting) = self.postings.get_mut(word) else {
-            self.postings.insert(word.into(), vec![(document, field.weight())]);
-            return;
-        };
-        match posting.last_mut() {
-            Some((last, weight)) if *last == document => *weight += field.weight(),
-            _ => posting.push((document, field.weight())),
-        }
+    /// Notes the words of a field; how often the field holds one does not matter.
+    fn add(&mut self, text: &str, document: usize, field: Fields) {
+        each_word(text, |word| {
+            let Some(posting) = self.postings.get_mut(word) else {
+                self.postings.insert(word.into(), vec![(document, field)]);
+                return;
+            };
+            match posting.last_mut() {
+                Some((last, fields)) if *last == document => fields.0 |= field.0,
+                _ => posting.push((document, field)),
+            }
+        });
     }
 
     /// Finds the documents that hold words of a query.
     #[must_use]
     pub fn search(&self, query: &Query<'_>) -> Hits {
         let mut scores: HashMap<usize, f64> = HashMap::new();
-        for word in words(query.words) {
+        // Distinct, and in one order, whatever the caller's.
+        let mut words = BTreeSet::new();
+        each_word(query.words, |word| {
+            words.insert(word.to_owned());
+        });
+        for word in words {
             let Some(posting) = self.postings.get(word.as_str()) else { continue };
             let idf = idf(self.ties.len(), posting.len());
-            for &(document, weight) in posting {
-                *scores.entry(document).or_default() += idf * f64::from(weight);
+            for &(document, fields) in posting {
+                *scores.entry(document).or_default() += idf * f64::from(fields.weight());
             }
         }
         let is_allowed =
@@ -211,33 +221,17 @@ impl SearchIndex {
     }
 }
 
-impl Document<'_> {
-    /// The distinct words of a field.
-    fn words(&self, field: Field) -> BTreeSet<String> {
-        match field {
-            Field::Id => name_words(self.id),
-            Field::Name => name_words(self.name),
-            Field::Tags => self.tags.iter().flat_map(|tag| words(tag)).collect(),
-            Field::Description => words(self.description),
-        }
-    }
-}
-
 /// How much a word tells that `holding` of `all` documents hold.
 fn idf(all: usize, holding: usize) -> f64 {
     (1.0 + all as f64 / holding as f64).ln()
 }
 
-/// The distinct words of a text, in the order of their bytes.
-fn words(text: &str) -> BTreeSet<String> {
-    folded(text).unicode_words().map(str::to_owned).collect()
-}
-
-/// The words of an id or a name: those of the text, and those of its parts.
-fn name_words(text: &str) -> BTreeSet<String> {
-    let mut found = words(text);
-    found.extend(text.split(['-', '_']).flat_map(words));
-    found
+/// Calls `note` with each word of a text, in the form in which they are compared.
+fn each_word(text: &str, mut note: impl FnMut(&str)) {
+    // No word goes over a space, and most of what stands between two is ASCII, which is cheap.
+    for piece in text.split_ascii_whitespace() {
+        folded(piece).unicode_words().for_each(&mut note);
+    }
 }
 
 /// The form in which words are compared.
