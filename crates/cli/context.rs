@@ -14,7 +14,7 @@ use skillfreeze::catalog::{
     Catalog, ConflictPolicy, Discovery, ParseOptions, ScanOptions, Source, parse_front_matter,
 };
 use skillfreeze::manifest::{Diagnostic, Limits, Progress, REVISION_HEX};
-use skillfreeze::store::{AddOptions, Author, Describe, Description, Store, StoreError};
+use skillfreeze::store::{AddOptions, Author, Describe, Described, Description, Store, StoreError};
 
 use crate::args::Global;
 use crate::exit::{Failure, USAGE};
@@ -135,10 +135,9 @@ impl Context {
 struct FrontMatterParser;
 
 impl Describe for FrontMatterParser {
-    fn describe(&self, skill_md: &[u8], directory: &str) -> Result<Description, Vec<Diagnostic>> {
-        let directory = Some(directory).filter(|directory| *directory != ".");
-        let options = ParseOptions { directory, ..ParseOptions::new(&Limits::DEFAULT) };
-        let front_matter = parse_front_matter(skill_md, &options)?;
+    fn describe(&self, package: Described<'_>) -> Result<Description, Vec<Diagnostic>> {
+        let options = ParseOptions { directory: package.directory, ..ParseOptions::new(&Limits::DEFAULT) };
+        let front_matter = parse_front_matter(package.skill_md, &options)?;
         Ok(Description {
             id: front_matter.id,
             version: front_matter.version,

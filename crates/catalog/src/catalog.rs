@@ -7,7 +7,7 @@ use std::sync::Arc;
 use camino::Utf8PathBuf;
 use cap_std::fs::Dir;
 use serde::Serialize;
-use skillfreeze_manifest::{Diagnostic, Digest, Form, SkillId, escape_bytes, to_canonical_bytes};
+use skillfreeze_manifest::{Diagnostic, Digest, Form, LinkRoot, SkillId, escape_bytes, to_canonical_bytes};
 
 use crate::collection::Collection;
 use crate::frontmatter::FrontMatter;
@@ -241,13 +241,12 @@ impl Catalog {
             Some(name) => Some(name),
             None => definition.path.file_name(),
         };
-        let name = name.unwrap_or_default().to_owned();
-        let form = found.form;
+        let (name, form, link_roots) = (name.map(str::to_owned), found.form, source.link_roots());
         if found.real_path.is_some() {
             let (dir, _) = source.follow(root, &found.directory)?;
-            return Ok(Located { root: Handle::Opened(dir), path: ".".to_owned(), name, form });
+            return Ok(Located { root: Handle::Opened(dir), path: ".".to_owned(), name, form, link_roots });
         }
-        Ok(Located { root: Handle::Kept(root), path: found.directory.clone(), name, form })
+        Ok(Located { root: Handle::Kept(root), path: found.directory.clone(), name, form, link_roots })
     }
 
     /// Makes sure that some packages still are what the scan saw; what else changed does not matter.
@@ -314,10 +313,12 @@ pub struct Located<'a> {
     pub root: Handle<'a>,
     /// Its path there, `.` for that directory itself.
     pub path: String,
-    /// Its own name, which its front matter is compared with.
-    pub name: String,
+    /// Its own name, which its front matter is compared with, if it has one.
+    pub name: Option<String>,
     /// What it is.
     pub form: Form,
+    /// The directories outside of it that its links may lead into.
+    pub link_roots: Vec<LinkRoot>,
 }
 
 /// A directory's handle: the catalog's own, or one that was opened for this.

@@ -202,15 +202,16 @@ impl<'a> Resolving<'a> {
     }
 
     fn candidate<'b>(&self, found: &Found, located: &'b Located<'_>) -> Candidate<'b> {
-        let catalog = self.in_force.catalog;
+        let origin = Origin {
+            source: Some(self.source_of(found)),
+            path: self.in_force.catalog.path_of(found).into_string(),
+        };
+        let candidate = Candidate::new(&located.root, located.path.as_str(), located.form, origin);
         Candidate {
-            root: &located.root,
-            directory: located.path.clone(),
-            origin: Origin {
-                source: Some(self.source_of(found)),
-                path: catalog.path_of(found).into_string(),
-            },
             id: Some(found.id().clone()),
+            name: located.name.clone(),
+            link_roots: &located.link_roots,
+            ..candidate
         }
     }
 
@@ -390,7 +391,7 @@ mod tests {
     use cap_std::fs::Dir;
     use skillfreeze_catalog::{ConflictPolicy, Definition, Discovery, FileSource, ScanOptions};
     use skillfreeze_manifest::{Limits, Silent};
-    use skillfreeze_store::{Author, Describe, Description};
+    use skillfreeze_store::{Author, Describe, Described, Description};
 
     use super::*;
 
@@ -398,7 +399,8 @@ mod tests {
     struct ByDirectory<F>(F);
 
     impl<F: Fn() -> &'static str + Sync> Describe for ByDirectory<F> {
-        fn describe(&self, _: &[u8], directory: &str) -> Result<Description, Vec<Diagnostic>> {
+        fn describe(&self, package: Described<'_>) -> Result<Description, Vec<Diagnostic>> {
+            let directory = package.directory.unwrap();
             let id = if directory == "moving" { self.0() } else { directory };
             Ok(Description { id: id.parse().unwrap(), version: None, diagnostics: Vec::new() })
         }

@@ -24,13 +24,15 @@
 //!
 //! ```
 //! use cap_std::fs::Dir;
-//! use skillfreeze_manifest::{Diagnostic, Limits, Silent};
-//! use skillfreeze_store::{AddOptions, Author, Candidate, Describe, Description, Origin, Store};
+//! use skillfreeze_manifest::{Diagnostic, Form, Limits, Silent};
+//! use skillfreeze_store::{
+//!     AddOptions, Author, Candidate, Describe, Described, Description, Origin, Store, inspect,
+//! };
 //!
 //! struct Demo;
 //! impl Describe for Demo {
-//!     fn describe(&self, _: &[u8], directory: &str) -> Result<Description, Vec<Diagnostic>> {
-//!         let id = directory.parse().map_err(|_| Vec::new())?;
+//!     fn describe(&self, package: Described<'_>) -> Result<Description, Vec<Diagnostic>> {
+//!         let id = package.directory.unwrap_or_default().parse().map_err(|_| Vec::new())?;
 //!         Ok(Description { id, version: None, diagnostics: Vec::new() })
 //!     }
 //! }
@@ -44,12 +46,8 @@
 //! let author = Author { actor: "me".into(), clock: || "2026-01-01T00:00:00Z".into() };
 //! let store = Store::open(here.open_dir("store")?, author)?;
 //! let skills = here.open_dir("skills")?;
-//! let candidate = Candidate {
-//!     root: &skills,
-//!     directory: "demo".into(),
-//!     origin: Origin { source: None, path: "/skills/demo".into() },
-//!     id: None,
-//! };
+//! let origin = Origin { source: None, path: "/skills/demo".into() };
+//! let candidate = Candidate::new(&skills, "demo", Form::Directory, origin);
 //! let options = AddOptions {
 //!     describe: &Demo,
 //!     limits: Limits::DEFAULT,
@@ -57,8 +55,10 @@
 //!     activate: true,
 //!     progress: &Silent,
 //! };
+//! let digest = inspect(&candidate, &options)?.listing.digest();
 //! let added = store.add(&[candidate], &options)?.remove(0)?;
 //! assert_eq!(added.revision.number.to_string(), "1");
+//! assert_eq!(added.revision.digest, digest);
 //! let package = store.open_package(&added.revision.digest)?;
 //! package.read_files(|file, bytes| {
 //!     println!("{} {} {}", file.digest, file.path, std::io::copy(bytes, &mut std::io::sink())?);
@@ -73,11 +73,14 @@ mod add;
 mod add_error;
 mod archive;
 mod atomic;
+mod candidate;
 mod commit;
+mod describe;
 mod error;
 mod exclusions;
 mod import;
 mod index;
+mod inspect;
 mod journal;
 mod layout;
 mod lease;
@@ -94,11 +97,14 @@ mod store;
 mod survey;
 mod switch;
 mod tarball;
+mod tree;
 
-pub use add::{AddOptions, Added, Candidate};
+pub use add::{AddOptions, Added};
 pub use add_error::AddError;
+pub use candidate::Candidate;
+pub use describe::{Describe, Described, Description};
 pub use error::{IoFault, StoreError};
-pub use import::{Describe, Description};
+pub use inspect::{Inspected, inspect};
 pub use journal::{CorruptLine, JournalError};
 pub use lease::Lease;
 pub use package::{PackageError, PackageReader};

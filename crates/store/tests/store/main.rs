@@ -8,9 +8,12 @@
 mod add;
 mod archive;
 mod concurrency;
+mod forms;
 mod index;
+mod inspect;
 mod journal;
 mod layout;
+mod link_roots;
 mod refusal;
 mod snapshot;
 mod support;

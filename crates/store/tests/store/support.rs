@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use skillfreeze_manifest::{Diagnostic, Limits, Severity, Silent};
+use skillfreeze_manifest::{Diagnostic, EntryKind, Form, Limits, LinkRoot, Severity, Silent, Stamp};
 use skillfreeze_store::{
-    AddError, AddOptions, Added, Author, Candidate, Describe, Description, Origin, Store, StoreError,
+    AddError, AddOptions, Added, Author, Candidate, Describe, Described, Description, Origin, Store,
+    StoreError,
 };
 
 /// Takes the id from the line `name: …`.
 pub(crate) struct ByName;
 
 impl Describe for ByName {
-    fn describe(&self, skill_md: &[u8], _directory: &str) -> Result<Description, Vec<Diagnostic>> {
-        let text = String::from_utf8_lossy(skill_md);
+    fn describe(&self, package: Described<'_>) -> Result<Description, Vec<Diagnostic>> {
+        let text = String::from_utf8_lossy(package.skill_md);
         let name = text.lines().find_map(|line| line.strip_prefix("name: ")).unwrap_or("");
         let id = name.parse().map_err(|error: skillfreeze_manifest::IdError| {
             vec![Diagnostic::new(Severity::Error, "name-invalid", error.to_string())]
@@ -92,6 +93,28 @@ impl Place {
         self.add(store, &[name]).remove(0)
     }
 
+    /// The directory at `below` as one that links may lead into.
+    pub(crate) fn link_root(&self, below: &str) -> LinkRoot {
+        LinkRoot::new(self.path(below).to_str().unwrap(), self.dir(below)).unwrap()
+    }
+
+    /// Everything below the directory, with what would change if anything was written.
+    pub(crate) fn stamps(&self) -> Vec<(PathBuf, Stamp)> {
+        fn collect(path: &Path, stamps: &mut Vec<(PathBuf, Stamp)>) {
+            let name = path.file_name().unwrap().as_encoded_bytes();
+            let above = Dir::open_ambient_dir(path.parent().unwrap(), ambient_authority()).unwrap();
+            let stamp = Stamp::at(&above, name).unwrap();
+            stamps.push((path.to_owned(), stamp));
+            if stamp.kind == EntryKind::Directory {
+                fs::read_dir(path).unwrap().for_each(|entry| collect(&entry.unwrap().path(), stamps));
+            }
+        }
+        let mut stamps = Vec::new();
+        collect(self.temp.path(), &mut stamps);
+        stamps.sort_by(|a, b| a.0.cmp(&b.0));
+        stamps
+    }
+
     /// The only archive in the store.
     pub(crate) fn archive(&self) -> PathBuf {
         let mut names = names(&self.path("store/packages/sha256"));
@@ -110,11 +133,16 @@ pub(crate) const OPTIONS: AddOptions<'static> = AddOptions {
 
 pub(crate) fn candidate<'a>(src: &'a Dir, name: &str) -> Candidate<'a> {
     let origin = Origin { source: None, path: format!("/src/{name}") };
-    Candidate { root: src, directory: name.to_owned(), origin, id: None }
+    Candidate::new(src, name, Form::Directory, origin)
 }
 
 pub(crate) fn skill(name: &str) -> String {
     format!("---\nname: {name}\ndescription: d\n---\nbody\n")
+}
+
+/// The path and code of each finding.
+pub(crate) fn codes(diagnostics: &[Diagnostic]) -> Vec<(&str, &str)> {
+    diagnostics.iter().map(|found| (found.path.as_deref().unwrap_or(""), found.code)).collect()
 }
 
 /// The names in a directory, sorted.
