@@ -36,6 +36,9 @@ pub(crate) struct Global {
     /// The store's root [default: $XDG_STATE_HOME/skillfreeze or ~/.local/state/skillfreeze]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) root: Option<Utf8PathBuf>,
+    /// A configuration file that comes before the project's, the user's and the system's
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<Utf8PathBuf>,
     /// Print one JSON object, and errors as JSON on standard error
     #[arg(long, global = true)]
     pub(crate) json: bool,

@@ -4,15 +4,12 @@ use std::env;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
-use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use skillfreeze::Digest;
-use skillfreeze::catalog::{
-    Catalog, ConflictPolicy, Discovery, ParseOptions, ScanOptions, Source, parse_front_matter,
-};
+use skillfreeze::catalog::{ParseOptions, parse_front_matter};
 use skillfreeze::manifest::{Diagnostic, Limits, Progress, REVISION_HEX};
 use skillfreeze::store::{AddOptions, Author, Describe, Described, Description, Store, StoreError};
 
@@ -20,7 +17,7 @@ use crate::args::Global;
 use crate::exit::{Failure, USAGE};
 use crate::output::Output;
 use crate::progress::Bar;
-use crate::sources::{self, PathSource};
+use crate::project::Project;
 use crate::users;
 
 /// What every command works with.
@@ -98,36 +95,29 @@ impl Context {
         }
     }
 
-    /// Scans the directories that the command line names, in their order.
-    pub(crate) fn scan(
-        &self,
-        directories: &[Utf8PathBuf],
-        progress: &dyn Progress,
-    ) -> Result<Catalog, Failure> {
-        let mut sources: Vec<Arc<dyn Source>> = Vec::new();
-        for (rank, directory) in (0..).zip(directories) {
-            let mut definition = sources::typed(directory)?;
-            definition.rank = rank;
-            sources.push(Arc::new(PathSource::new(definition)));
+    /// The configuration file that the command line names.
+    pub(crate) fn config(&self) -> Option<&Utf8Path> {
+        self.global.config.as_deref()
+    }
+
+    /// The project that the caller works in.
+    pub(crate) fn project(&self) -> Result<Project, Failure> {
+        let project = Project::current()?;
+        if let Some(warning) = project.warning() {
+            self.output().warning(&warning);
         }
-        let discovery = Discovery::new(sources, ConflictPolicy::First)?;
-        Ok(discovery.scan(&ScanOptions { progress, ..ScanOptions::default() })?)
+        Ok(project)
     }
 
     /// How packages are taken into the store.
     pub(crate) fn add_options<'a>(
         &self,
+        limits: Limits,
         drop_bytecode: bool,
         activate: bool,
         progress: &'a dyn Progress,
     ) -> AddOptions<'a> {
-        AddOptions {
-            describe: &FrontMatterParser,
-            limits: Limits::DEFAULT,
-            drop_bytecode,
-            activate,
-            progress,
-        }
+        AddOptions { describe: &FrontMatterParser, limits, drop_bytecode, activate, progress }
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod args;
 mod commands;
+mod config_files;
 mod context;
 mod environment;
 mod exit;

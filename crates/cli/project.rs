@@ -5,10 +5,14 @@
 //! make all below it their project. So a directory above counts only if it and its `.git` belong to the
 //! caller, to root, or to whom the current directory belongs; one that does not ends the search.
 
+use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::{fs, io};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, MetadataExt as _, OpenOptions, OpenOptionsExt as _};
+use rustix::fs::OFlags;
 use skillfreeze::store::{ProjectRoot, Scope};
 
 use crate::context::canonical;
@@ -56,6 +60,49 @@ impl Project {
         Ok(Self { root, untrusted })
     }
 
+    /// Its directory, canonical.
+    pub(crate) fn root(&self) -> &Utf8Path {
+        self.root.as_path()
+    }
+
+    /// What the store keeps under its name.
+    pub(crate) fn store_key(&self) -> ProjectRoot {
+        self.root.clone()
+    }
+
+    /// Opens a directory of the project, which no link leads out of, and whose owner may say what the
+    /// project's skills are.
+    pub(crate) fn open_dir(&self, path: &Utf8Path) -> io::Result<Dir> {
+        let dir = self.dir()?.open_dir(path).map_err(|error| leads_out(path, error))?;
+        self.check_owner(path, dir.dir_metadata()?.uid())?;
+        Ok(dir)
+    }
+
+    /// Opens a file of the project under the same conditions, without waiting for the other end of a pipe.
+    pub(crate) fn open_file(&self, path: &str) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+        let path = Utf8Path::new(path);
+        let file = self.dir()?.open_with(path, &options).map_err(|error| leads_out(path, error))?;
+        self.check_owner(path, file.metadata()?.uid())?;
+        Ok(file.into_std())
+    }
+
+    fn dir(&self) -> io::Result<Dir> {
+        Dir::open_ambient_dir(self.root(), ambient_authority())
+    }
+
+    /// In a directory that everybody may write, `/tmp` say, anybody can put skills for whoever works there.
+    fn check_owner(&self, path: &Utf8Path, owner: u32) -> io::Result<()> {
+        let trusted = [rustix::process::geteuid().as_raw(), 0, fs::metadata(self.root())?.uid()];
+        if trusted.contains(&owner) {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "`{path}` belongs to user {owner}, neither to the project's owner nor to you"
+        )))
+    }
+
     /// The scope of what is said of this project.
     pub(crate) fn scope(&self) -> Scope {
         Scope::Project(self.root.clone())
@@ -69,6 +116,14 @@ impl Project {
             self.root.as_path()
         ))
     }
+}
+
+/// Tells a link that leads out of the project from a file that may not be read.
+fn leads_out(path: &Utf8Path, error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
+        return io::Error::other(format!("`{path}` leads out of the project"));
+    }
+    error
 }
 
 /// Whose a directory and its `.git` are, if it has one: a file, a directory, or a link to one, which is

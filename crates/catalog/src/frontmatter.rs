@@ -35,6 +35,12 @@ pub struct FrontMatter {
     pub metadata: BTreeMap<String, String>,
     /// Warnings and infos, in the order of the file, those without a place last.
     pub diagnostics: Vec<Diagnostic>,
+    /// SHIM
+    pub tags: Vec<String>,
+    /// SHIM
+    pub user_invocable: bool,
+    /// SHIM
+    pub disable_model_invocation: bool,
 }
 
 /// SHIM
@@ -180,6 +186,9 @@ impl Fields {
                 .filter_map(|entry| Some((entry.key.clone(), entry.value.scalar()?.to_owned())))
                 .collect(),
             diagnostics: Vec::new(),
+            tags: Vec::new(),
+            user_invocable: true,
+            disable_model_invocation: false,
         })
     }
 

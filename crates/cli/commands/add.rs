@@ -8,6 +8,7 @@ use serde_json::json;
 use skillfreeze::manifest::{Diagnostic, Digest, Form, SkillId, Version};
 use skillfreeze::store::{Added, Candidate, Origin};
 
+use crate::config_files;
 use crate::context::{Context, canonical, open_dir};
 use crate::exit::{Failure, faults};
 use crate::output::table;
@@ -65,7 +66,8 @@ impl Add {
         let candidates: Vec<Candidate<'_>> = places.iter().map(Place::candidate).collect();
         let store = context.store()?;
         let progress = context.progress();
-        let options = context.add_options(self.drop_bytecode, !self.candidate, &progress);
+        let limits = config_files::read(context.config(), &context.project()?)?.limits;
+        let options = context.add_options(limits, self.drop_bytecode, !self.candidate, &progress);
         let results = store.add(&candidates, &options)?;
         let mut output = AddOutput { schema: "skillfreeze.add.v1", added: Vec::new(), failed: Vec::new() };
         let mut failure = None;

@@ -1,124 +1,172 @@
-//! `list`: what was found, what was left out and why.
+//! `list`: what was found, what was left out and why; with words, a search.
 
-use camino::Utf8PathBuf;
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+
 use clap::Args;
-use serde::Serialize;
-use skillfreeze::manifest::{Diagnostic, Digest, SkillId, Version};
-use skillfreeze::preparer;
+use skillfreeze::catalog::{Catalog, Document, Found, Hits, Query, SearchIndex};
+use skillfreeze::manifest::SkillId;
+use skillfreeze::preparer::Precedence;
+use skillfreeze::store::{Revision, Store};
 
+use super::index::{CollectionEntry, INDEX_SCHEMA, Index, LeftOut, Skill, SourceEntry};
 use crate::context::Context;
 use crate::exit::Failure;
 use crate::output::table;
+use crate::sources::{Enablement, SourceArgs, Sources, fault_of};
 
-/// List the skills of the sources, or of the store
+/// List skills: what the sources hold and what the store has; with words, those that hold them
 ///
-/// Without `--source`, the store's revisions; the active ones are marked.
+/// Without `--source`, what is active in the store comes before what the sources hold. A search finds
+/// words in ids, names, tags and descriptions, the most telling first.
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// A directory of packages; may be given several times, the first wins
-    #[arg(long, value_name = "DIR")]
-    source: Vec<Utf8PathBuf>,
+    /// Words to search for
+    #[arg(value_name = "WORDS")]
+    words: Vec<String>,
+    #[command(flatten)]
+    sources: SourceArgs,
     /// Show what was left out, and why
     #[arg(long)]
     skipped: bool,
-}
-
-/// What `list --json` prints: the skill index.
-#[derive(Debug, Serialize)]
-struct Index {
-    schema: &'static str,
-    skills: Vec<Skill>,
-    left_out: Vec<LeftOut>,
-}
-
-#[derive(Debug, Serialize)]
-struct Skill {
-    id: SkillId,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    version: Option<Version>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    directory: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    number: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    digest: Option<Digest>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    active: Option<bool>,
-    diagnostics: Vec<Diagnostic>,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct LeftOut {
-    pub(crate) source: String,
-    pub(crate) directory: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) id: Option<SkillId>,
-    pub(crate) diagnostics: Vec<Diagnostic>,
-}
-
-impl From<preparer::LeftOut> for LeftOut {
-    fn from(left: preparer::LeftOut) -> Self {
-        let preparer::LeftOut { source, directory, id, diagnostics, .. } = left;
-        Self { source, directory, id, diagnostics }
-    }
+    /// List the members of this collection only
+    #[arg(long, value_name = "ID")]
+    collection: Option<SkillId>,
+    /// List what users may invoke only
+    #[arg(long)]
+    user: bool,
+    /// Begin after so many skills
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    offset: usize,
+    /// List at most so many skills
+    #[arg(long, value_name = "N")]
+    limit: Option<NonZeroUsize>,
 }
 
 impl List {
     pub(crate) fn run(&self, context: &Context) -> Result<u8, Failure> {
-        let index = if self.source.is_empty() { stored(context)? } else { self.found(context)? };
+        let sources = Sources::find(context, &self.sources, false)?;
+        let catalog = sources.scan(&context.progress())?;
+        let store = context.store_to_read()?;
+        let enablement = sources.enablement(store.as_ref())?;
+        let index = self.index(&catalog, &sources, store.as_ref(), &enablement)?;
+
         let output = context.output();
+        catalog.sources().iter().filter_map(fault_of).for_each(|fault| output.warning(&fault));
         for skill in &index.skills {
             output.diagnostics(skill.id.as_str(), &skill.diagnostics);
         }
         output.data(&index, || self.text(&index))?;
-        Ok(0)
+        self.sources.refuse_faults(&catalog).map(|()| 0)
     }
 
-    fn found(&self, context: &Context) -> Result<Index, Failure> {
-        let catalog = context.scan(&self.source, &context.progress())?;
-        let source = |index: usize| catalog.source_id(index).to_owned();
-        let skills = catalog.packages().iter().map(|found| Skill {
-            id: found.id().clone(),
-            name: Some(found.front_matter.name.clone()),
-            description: Some(found.front_matter.description.clone()),
-            version: found.front_matter.version.clone(),
-            source: Some(source(found.source)),
-            directory: Some(found.directory.clone()),
-            number: None,
-            digest: None,
-            active: None,
-            diagnostics: found.diagnostics.clone(),
+    fn index(
+        &self,
+        catalog: &Catalog,
+        sources: &Sources,
+        store: Option<&Store>,
+        enablement: &Enablement,
+    ) -> Result<Index, Failure> {
+        let revisions = match store {
+            Some(store) if sources.precedence == Precedence::Store => store.revisions()?,
+            _ => Vec::new(),
+        };
+        let mut skills = rows(catalog, revisions, enablement);
+        if !self.words.is_empty() {
+            // What is not active is no answer to what there is.
+            skills.retain(|skill| skill.active != Some(false));
+        }
+        let is_asked_for = |skill: &Skill| {
+            (self.collection.is_none() || skill.collection == self.collection)
+                && (!self.user || skill.user_invocable == Some(true))
+        };
+        let (skills, total, next_offset) = if self.words.is_empty() {
+            skills.retain(is_asked_for);
+            let total = skills.len();
+            let page =
+                skills.into_iter().skip(self.offset).take(self.limit.map_or(usize::MAX, NonZeroUsize::get));
+            let page: Vec<Skill> = page.collect();
+            let next = self.offset.saturating_add(page.len());
+            (page, total, (next < total).then_some(next))
+        } else {
+            self.search(skills, is_asked_for)
+        };
+        Ok(Index {
+            schema: INDEX_SCHEMA,
+            total,
+            next_offset,
+            skills,
+            collections: catalog
+                .collections()
+                .iter()
+                .map(|found| CollectionEntry::of(catalog, found))
+                .collect(),
+            sources: catalog.sources().iter().map(SourceEntry::of).collect(),
+            left_out: catalog.left_out().iter().map(|left| LeftOut::of(catalog, left)).collect(),
+        })
+    }
+
+    fn search(
+        &self,
+        skills: Vec<Skill>,
+        is_asked_for: impl Fn(&Skill) -> bool,
+    ) -> (Vec<Skill>, usize, Option<usize>) {
+        let index = SearchIndex::new(skills.iter().map(|skill| Document {
+            id: skill.id.as_str(),
+            name: skill.name.as_deref().unwrap_or_default(),
+            tags: &skill.tags,
+            description: skill.description.as_deref().unwrap_or_default(),
+            in_collection: skill.collection.is_some(),
+        }));
+        let by_id: BTreeMap<&str, &Skill> = skills.iter().map(|skill| (skill.id.as_str(), skill)).collect();
+        let words = self.words.join(" ");
+        let allowed = |id: &str| by_id.get(id).is_some_and(|skill| is_asked_for(skill));
+        let query = Query::new(&words).allowed(&allowed).page(self.offset, self.limit);
+        let Hits { hits, total, next_offset, .. } = index.search(&query);
+        let mut skills: Vec<Option<Skill>> = skills.into_iter().map(Some).collect();
+        let found = hits.into_iter().filter_map(|hit| {
+            let mut skill = skills.get_mut(hit.document)?.take()?;
+            skill.score = Some(hit.score);
+            Some(skill)
         });
-        let left_out = catalog.left_out().iter().map(|left| LeftOut {
-            source: source(left.source),
-            directory: left.directory.clone(),
-            id: left.id.clone(),
-            diagnostics: left.diagnostics.clone(),
-        });
-        Ok(Index { schema: INDEX_SCHEMA, skills: skills.collect(), left_out: left_out.collect() })
+        (found.collect(), total, next_offset)
     }
 
     fn text(&self, index: &Index) -> String {
         let row = |skill: &Skill| {
+            let name = match skill.number {
+                Some(number) => format!("{}@{number}", skill.id),
+                None => skill.id.to_string(),
+            };
             let version = skill.version.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
-            match (skill.number, &skill.digest) {
-                (Some(number), Some(digest)) => {
-                    let active = if skill.active == Some(true) { "active" } else { "" };
-                    vec![format!("{}@{number}", skill.id), digest.revision(), version, active.to_owned()]
-                }
-                _ => {
-                    let description = skill.description.as_deref().unwrap_or_default();
-                    vec![skill.id.to_string(), version, shorten(description)]
-                }
-            }
+            let state = match (skill.active, skill.enabled) {
+                (_, false) => "disabled",
+                (Some(true), _) => "active",
+                (Some(false), _) => "inactive",
+                (None, _) => "",
+            };
+            let digest = skill.digest.map_or_else(String::new, |digest| digest.revision());
+            let description = skill.description.as_deref().map(shorten).unwrap_or_default();
+            [name, version, state.to_owned(), digest, description]
         };
-        let mut text = table(&index.skills.iter().map(row).collect::<Vec<_>>());
+        let mut rows: Vec<[String; 5]> = index.skills.iter().map(row).collect();
+        // A column that says nothing of any skill is no column.
+        let is_said: Vec<bool> =
+            (0..5).map(|column| rows.iter().any(|row| !row[column].is_empty())).collect();
+        let rows: Vec<Vec<String>> = rows
+            .iter_mut()
+            .map(|row| {
+                row.iter_mut()
+                    .zip(&is_said)
+                    .filter(|(_, said)| **said)
+                    .map(|(cell, _)| std::mem::take(cell))
+                    .collect()
+            })
+            .collect();
+        let mut text = table(&rows);
+        if let Some(next) = index.next_offset {
+            text.push_str(&format!("\n{} in all; `--offset {next}` shows more\n", index.total));
+        }
         if self.skipped {
             let rows = index.left_out.iter().flat_map(|left| {
                 let place = format!("{}/{}", left.source, left.directory);
@@ -135,27 +183,22 @@ impl List {
     }
 }
 
-/// The schema of a skill index.
-const INDEX_SCHEMA: &str = "skillfreeze.skill-index.v1";
-
-fn stored(context: &Context) -> Result<Index, Failure> {
-    let revisions = match context.store_to_read()? {
-        Some(store) => store.revisions()?,
-        None => Vec::new(),
-    };
-    let skills = revisions.into_iter().map(|revision| Skill {
-        id: revision.id,
-        name: None,
-        description: None,
-        version: revision.version,
-        source: revision.origin.source,
-        directory: Some(revision.origin.path),
-        number: Some(revision.number.get()),
-        digest: Some(revision.digest),
-        active: Some(revision.active),
-        diagnostics: Vec::new(),
-    });
-    Ok(Index { schema: INDEX_SCHEMA, skills: skills.collect(), left_out: Vec::new() })
+/// Everything that could be selected, by id: what sources hold, and the store's revisions by number.
+fn rows(catalog: &Catalog, revisions: Vec<Revision>, enablement: &Enablement) -> Vec<Skill> {
+    let mut found: BTreeMap<&SkillId, &Found> =
+        catalog.packages().iter().map(|found| (found.id(), found)).collect();
+    let mut skills: Vec<Skill> = Vec::new();
+    for revision in revisions {
+        // What is active is what the id means; the source's package is then `id@source`.
+        let source = if revision.active { found.remove(&revision.id) } else { None };
+        skills.push(Skill::of_revision(catalog, source, revision));
+    }
+    skills.extend(found.into_values().map(|found| Skill::of_source(catalog, found)));
+    for skill in &mut skills {
+        skill.enabled = enablement.allows(&skill.id);
+    }
+    skills.sort_by(|first, second| (&first.id, first.number).cmp(&(&second.id, second.number)));
+    skills
 }
 
 /// The first line of a description, as much of it as a terminal's line holds.

@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod disable;
 pub(crate) mod doctor;
 pub(crate) mod enable;
+pub(crate) mod index;
 pub(crate) mod list;
 pub(crate) mod prepare;
 pub(crate) mod run;

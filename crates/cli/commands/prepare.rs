@@ -7,15 +7,17 @@ use skillfreeze::Store;
 use skillfreeze::manifest::{Diagnostic, Digest, SkillId, Version};
 use skillfreeze::preparer::{Existing, Resolved, Snapshot};
 
-use super::list::LeftOut;
-use super::selecting::{SelectionArgs, SourceArgs, prepare};
+use super::index::LeftOut;
+use super::selecting::{SelectionArgs, Take, prepare};
 use crate::context::Context;
 use crate::exit::Failure;
+use crate::sources::{SourceArgs, Sources};
 
 /// Freeze a selection of skills into a snapshot, and print its digest
 ///
-/// Without a skill, everything that the sources hold is frozen, or without a source the store's
-/// active revisions. A faulty package is then left out and reported; one that is named is an error.
+/// Without a skill, everything is frozen that is enabled: what the sources hold and, unless `--source`
+/// names them, what is active in the store. A faulty package is then left out and reported; one that
+/// is named is an error.
 #[derive(Debug, Args)]
 pub(crate) struct Prepare {
     /// Skills: `id`, `id@3`, `id@version=1.2.0`, `id@sha256:…`, `source:id`
@@ -25,6 +27,9 @@ pub(crate) struct Prepare {
     selection: SelectionArgs,
     #[command(flatten)]
     sources: SourceArgs,
+    /// Leave Python bytecode out instead of refusing the package
+    #[arg(long)]
+    drop_bytecode: bool,
 }
 
 /// What `prepare --json` prints.
@@ -60,7 +65,9 @@ impl Prepare {
         let selection = self.selection.selection(&self.skills)?;
         let store = context.store()?;
         let progress = context.progress();
-        let prepared = prepare(context, &store, &selection, &self.sources, Existing::Check, &progress);
+        let sources = Sources::find(context, &self.sources, true)?;
+        let take = Take { drop_bytecode: self.drop_bytecode, existing: Existing::Check, progress: &progress };
+        let prepared = prepare(context, &store, &selection, &sources, &take);
         drop(progress);
         let (resolved, snapshot) = prepared?;
         let path = context.root()?.join(Store::snapshot_path(&snapshot.digest));

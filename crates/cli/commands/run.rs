@@ -17,9 +17,10 @@ use skillfreeze::mount::{
 
 use self::keeping::run_id;
 use self::ready::Ready;
-use super::selecting::{SelectionArgs, SourceArgs};
+use super::selecting::SelectionArgs;
 use crate::context::{Context, canonical, now};
 use crate::exit::Failure;
+use crate::sources::{SourceArgs, Sources};
 use crate::users;
 
 /// Check a snapshot and run a command that reads it
@@ -46,6 +47,9 @@ pub(crate) struct Run {
     selection: SelectionArgs,
     #[command(flatten)]
     sources: SourceArgs,
+    /// Leave Python bytecode out instead of refusing the package
+    #[arg(long)]
+    drop_bytecode: bool,
     /// The least integrity that will do [default: the best there is; possible values: sealed, read-only, checked]
     #[arg(long, value_name = "LEVEL")]
     require: Option<Integrity>,
@@ -134,8 +138,9 @@ impl Run {
         let progress = context.progress();
         let host = Host::probe(&self.bubblewrap(&search_path(), &self.outside()?)).map_err(Failure::from);
         let host = host.map_err(Failure::of_launch)?;
-        let ready = self.ready(context, &progress).map_err(Failure::of_launch)?;
-        let request = self.request(context).map_err(Failure::of_launch)?;
+        let sources = Sources::find(context, &self.sources, true).map_err(Failure::of_launch)?;
+        let ready = self.ready(context, &sources, &progress).map_err(Failure::of_launch)?;
+        let request = self.request(context, &sources).map_err(Failure::of_launch)?;
         let Ready { verified, requested, packages, store, lease } = ready;
         let launch =
             Launch::new(verified, request, &host).map_err(|error| Failure::from(error).of_launch())?;

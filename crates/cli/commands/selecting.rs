@@ -1,36 +1,24 @@
 //! What `prepare` and `run` share: naming packages and freezing them.
 
-use std::collections::BTreeSet;
 use std::io::Read as _;
 
 use camino::Utf8PathBuf;
 use clap::Args;
 use serde_json::json;
 use skillfreeze::Store;
+use skillfreeze::catalog::{Catalog, CatalogSource};
 use skillfreeze::manifest::{Diagnostic, Progress};
 use skillfreeze::preparer::{
-    Existing, InForce, Pin, Precedence, Reference, Resolved, Selection, Snapshot, freeze, resolve,
+    Existing, InForce, Pin, Reference, Resolved, Selection, Snapshot, freeze, resolve,
 };
 
-use super::list::LeftOut;
+use super::index::LeftOut;
 use crate::context::Context;
 use crate::exit::Failure;
+use crate::sources::{Sources, fault_of};
 
 /// More than any list of references or variables that somebody means.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
-
-/// Where packages come from and how they are taken in.
-#[derive(Debug, Args)]
-pub(crate) struct SourceArgs {
-    /// A directory of packages; may be given several times, the first wins
-    ///
-    /// Replaces all other sources, and what it holds now is frozen whatever revision is active.
-    #[arg(long, value_name = "DIR", value_delimiter = None)]
-    pub(crate) source: Vec<Utf8PathBuf>,
-    /// Leave Python bytecode out instead of refusing the package
-    #[arg(long)]
-    pub(crate) drop_bytecode: bool,
-}
 
 /// How packages are named.
 #[derive(Debug, Args)]
@@ -106,37 +94,50 @@ pub(crate) fn prepare(
     context: &Context,
     store: &Store,
     selection: &Selection,
-    sources: &SourceArgs,
-    existing: Existing,
-    progress: &dyn Progress,
+    sources: &Sources,
+    take: &Take<'_>,
 ) -> Result<(Resolved, Snapshot), Failure> {
-    let catalog = context.scan(&sources.source, progress)?;
-    let options = context.add_options(sources.drop_bytecode, false, progress);
-    let precedence = if sources.source.is_empty() { Precedence::Store } else { Precedence::Sources };
-    let wanted = BTreeSet::new();
-    let in_force = InForce { catalog: &catalog, precedence, enabled: &|_| true, wanted: &wanted };
+    let catalog = sources.scan(take.progress)?;
+    catalog.sources().iter().filter_map(fault_of).for_each(|fault| context.output().warning(&fault));
+    let enablement = sources.enablement(Some(store))?;
+    let options = context.add_options(sources.limits, take.drop_bytecode, false, take.progress);
+    let in_force = InForce {
+        catalog: &catalog,
+        precedence: sources.precedence,
+        enabled: &|id| enablement.allows(id),
+        wanted: &enablement.wanted,
+    };
     let resolved = resolve(store, &in_force, selection, &options)?;
     report(context, &resolved);
     if *selection == Selection::All && resolved.packages.is_empty() {
-        return Err(nothing(sources, resolved));
+        return Err(nothing(&catalog, resolved));
     }
     let frozen: Vec<Pin> = resolved.packages.iter().map(|package| package.pin()).collect();
-    let snapshot = freeze(store, &frozen, existing, progress)?;
+    let snapshot = freeze(store, &frozen, take.existing, take.progress)?;
     for name in &snapshot.set_aside {
         context.output().warning(&format!("a damaged snapshot was set aside as `{name}` and built again"));
     }
     Ok((resolved, snapshot))
 }
 
+/// How packages are taken in.
+pub(crate) struct Take<'a> {
+    pub(crate) drop_bytecode: bool,
+    pub(crate) existing: Existing,
+    pub(crate) progress: &'a dyn Progress,
+}
+
 /// Everything was asked for, and there is nothing: rather a mistake than an empty snapshot.
-fn nothing(sources: &SourceArgs, resolved: Resolved) -> Failure {
-    let (message, hint) = match sources.source.as_slice() {
+fn nothing(catalog: &Catalog, resolved: Resolved) -> Failure {
+    let there: Vec<&CatalogSource> =
+        catalog.sources().iter().filter(|source| source.fault.is_none()).collect();
+    let (message, hint) = match there.as_slice() {
         [] => (
-            "the store has no active revision, and no source was named".to_owned(),
+            "the store has no active revision, and no source is there".to_owned(),
             "name a directory of packages with `--source`, or select nothing with `--none`",
         ),
         [source] => (
-            format!("the source `{source}` has no package that can be used"),
+            format!("the source `{}` has no package that can be used", source.definition.id),
             "name a directory of packages, or select nothing with `--none`",
         ),
         several => (

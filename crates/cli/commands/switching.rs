@@ -8,7 +8,6 @@ use skillfreeze::store::Scope;
 use crate::context::Context;
 use crate::exit::Failure;
 use crate::output::table;
-use crate::project::Project;
 
 /// Which skills, and for whom.
 #[derive(Debug, Args)]
@@ -51,13 +50,7 @@ impl SwitchArgs {
         let ids: Vec<SkillId> = self.skills.iter().map(|text| parse(text)).collect::<Result<_, _>>()?;
         let scope = match self.scope {
             ScopeName::User => Scope::User,
-            ScopeName::Project => {
-                let project = Project::current()?;
-                if let Some(warning) = project.warning() {
-                    context.output().warning(&warning);
-                }
-                project.scope()
-            }
+            ScopeName::Project => context.project()?.scope(),
         };
         let switched = context.store()?.switch(&ids, &scope, on)?;
         let switched = switched.into_iter().map(|switched| SwitchedOutput {

@@ -10,9 +10,10 @@ use skillfreeze::preparer::{Chosen, Existing, Reference, Resolved};
 use skillfreeze::store::Store;
 
 use super::Run;
-use crate::commands::selecting::{prepare, requested};
+use crate::commands::selecting::{Take, prepare, requested};
 use crate::context::Context;
 use crate::exit::Failure;
+use crate::sources::Sources;
 
 /// A checked snapshot and what is known of it.
 pub(super) struct Ready {
@@ -26,10 +27,15 @@ pub(super) struct Ready {
 
 impl Run {
     /// Names the snapshot, or freezes the selection; checks every byte either way.
-    pub(super) fn ready(&self, context: &Context, progress: &dyn Progress) -> Result<Ready, Failure> {
+    pub(super) fn ready(
+        &self,
+        context: &Context,
+        sources: &Sources,
+        progress: &dyn Progress,
+    ) -> Result<Ready, Failure> {
         match &self.snapshot {
             Some(text) => self.named(context, text, progress),
-            None => self.frozen(context, progress),
+            None => self.frozen(context, sources, progress),
         }
     }
 
@@ -58,14 +64,24 @@ impl Run {
     }
 
     /// The selection, frozen now.
-    fn frozen(&self, context: &Context, progress: &dyn Progress) -> Result<Ready, Failure> {
+    fn frozen(
+        &self,
+        context: &Context,
+        sources: &Sources,
+        progress: &dyn Progress,
+    ) -> Result<Ready, Failure> {
         let selection = self.selection.selection(&self.skill)?;
         let store = context.store()?;
         let root = context.root()?;
         let mut existing = Existing::LeaveToCaller;
         loop {
-            let (resolved, snapshot) =
-                prepare(context, &store, &selection, &self.sources, existing, progress)?;
+            let (resolved, snapshot) = prepare(
+                context,
+                &store,
+                &selection,
+                sources,
+                &Take { drop_bytecode: self.drop_bytecode, existing, progress },
+            )?;
             let (dir, lease) = lease(&store, &snapshot.digest)?;
             let path = root.join(Store::snapshot_path(&snapshot.digest));
             match Verified::check(dir.unwrap_or(snapshot.dir), &path, snapshot.digest, progress) {

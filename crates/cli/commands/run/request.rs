@@ -10,12 +10,13 @@ use skillfreeze::mount::{Bind, Guard, LaunchRequest, Names, Network};
 
 use super::{NetworkArg, Run};
 use crate::commands::selecting::read_text;
-use crate::context::{Context, absolute, canonical};
+use crate::context::{Context, canonical};
 use crate::exit::Failure;
+use crate::sources::Sources;
 use crate::users;
 
 impl Run {
-    pub(super) fn request(&self, context: &Context) -> Result<LaunchRequest, Failure> {
+    pub(super) fn request(&self, context: &Context, sources: &Sources) -> Result<LaunchRequest, Failure> {
         let workspace = match &self.workspace {
             Some(workspace) => Some(directory_bind(workspace)?),
             None => None,
@@ -54,23 +55,20 @@ impl Run {
         };
         request.keep = self.keep_fd.clone();
         request.store = context.root().ok().and_then(|root| canonical(&root).ok());
-        request.guards = self.guards()?;
+        request.guards = self.guards(sources);
         Ok(request)
     }
 
-    /// The sources of this run and the places of the project it is started in: a later run would take
+    /// The sources in force and the places of the project it is started in: a later run would take
     /// skills or configuration from there.
-    fn guards(&self) -> Result<Vec<Guard>, Failure> {
-        let mut guards = Vec::new();
-        for source in &self.sources.source {
-            guards.push(Guard::resolve(&absolute(source)?));
-        }
+    fn guards(&self, sources: &Sources) -> Vec<Guard> {
+        let mut guards: Vec<Guard> = sources.places.iter().map(|place| Guard::resolve(place)).collect();
         if let Ok(here) = env::current_dir()
             && let Ok(here) = Utf8PathBuf::from_path_buf(here)
         {
             guards.extend(Guard::of_project(&here));
         }
-        Ok(guards)
+        guards
     }
 
     fn environment(&self) -> Result<BTreeMap<OsString, OsString>, Failure> {
