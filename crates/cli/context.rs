@@ -11,7 +11,7 @@ use cap_std::fs::Dir;
 use skillfreeze::Digest;
 use skillfreeze::catalog::{Catalog, Layout, ScanOptions, Source, parse_front_matter};
 use skillfreeze::manifest::{Diagnostic, Limits, Progress, REVISION_HEX};
-use skillfreeze::store::{AddOptions, Author, Describe, Description, Store, StoreError};
+use skillfreeze::store::{AddOptions, Author, Describe, Described, Description, Store, StoreError};
 
 use crate::args::Global;
 use crate::exit::{Failure, USAGE};
@@ -126,9 +126,8 @@ impl Context {
 struct FrontMatterParser;
 
 impl Describe for FrontMatterParser {
-    fn describe(&self, skill_md: &[u8], directory: &str) -> Result<Description, Vec<Diagnostic>> {
-        let directory = Some(directory).filter(|directory| *directory != ".");
-        let front_matter = parse_front_matter(skill_md, directory, &Limits::DEFAULT)?;
+    fn describe(&self, package: Described<'_>) -> Result<Description, Vec<Diagnostic>> {
+        let front_matter = parse_front_matter(package.skill_md, package.directory, &Limits::DEFAULT)?;
         Ok(Description {
             id: front_matter.id,
             version: front_matter.version,

@@ -9,16 +9,16 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use skillfreeze::Store;
-use skillfreeze::manifest::{CheckOptions, Diagnostic, FaultCode, Limits, Silent, check_snapshot};
+use skillfreeze::manifest::{CheckOptions, Diagnostic, FaultCode, Form, Limits, Silent, check_snapshot};
 use skillfreeze::preparer::{Existing, Pin, freeze};
-use skillfreeze::store::{AddOptions, Author, Candidate, Describe, Description, Origin};
+use skillfreeze::store::{AddOptions, Author, Candidate, Describe, Described, Description, Origin};
 use skillfreeze_testing::{directory, file, set_mode};
 
 /// Takes every package for `demo`: front matter is not what this is about.
 struct Demo;
 
 impl Describe for Demo {
-    fn describe(&self, _: &[u8], _: &str) -> Result<Description, Vec<Diagnostic>> {
+    fn describe(&self, _: Described<'_>) -> Result<Description, Vec<Diagnostic>> {
         Ok(Description { id: "demo".parse().unwrap(), version: None, diagnostics: Vec::new() })
     }
 }
@@ -59,7 +59,7 @@ proptest! {
         };
         let root = open(&source);
         let origin = Origin { source: None, path: "demo".into() };
-        let candidate = Candidate { root: &root, directory: "demo".into(), origin, id: None };
+        let candidate = Candidate::new(&root, "demo", Form::Directory, origin);
         let added = store.add(&[candidate], &options).unwrap().remove(0).unwrap();
         let packages = [Pin { id: added.revision.id, digest: added.revision.digest, version: None }];
         let snapshot = freeze(&store, &packages, Existing::Check, &Silent).unwrap();

@@ -5,7 +5,7 @@ use cap_std::fs::Dir;
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
-use skillfreeze::manifest::{Diagnostic, Digest, SkillId, Version};
+use skillfreeze::manifest::{Diagnostic, Digest, Form, SkillId, Version};
 use skillfreeze::store::{Added, Candidate, Origin};
 
 use crate::context::{Context, canonical, open_dir};
@@ -152,6 +152,6 @@ impl Place {
 
     fn candidate(&self) -> Candidate<'_> {
         let origin = Origin { source: None, path: self.path.to_string() };
-        Candidate { root: &self.above, directory: self.name.clone(), origin, id: None }
+        Candidate::new(&self.above, self.name.as_str(), Form::Directory, origin)
     }
 }

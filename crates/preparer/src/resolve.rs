@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use camino::Utf8PathBuf;
 use skillfreeze_catalog::{Catalog, Found};
-use skillfreeze_manifest::{Diagnostic, Digest, Severity, SkillId};
+use skillfreeze_manifest::{Diagnostic, Digest, Form, Severity, SkillId};
 use skillfreeze_store::{
     AddError, AddOptions, Candidate, Origin, Revision, RevisionNumber, Store, StoreError,
 };
@@ -191,12 +191,9 @@ fn candidate<'a>(catalog: &'a Catalog, found: &Found) -> Candidate<'a> {
     let source = &catalog.sources()[found.source];
     // A source that is a package itself holds it as `.`, which a path leaves out.
     let path: Utf8PathBuf = source.path.join(&found.directory).components().collect();
-    Candidate {
-        root: &source.root,
-        directory: found.directory.clone(),
-        origin: Origin { source: Some(source.id.clone()), path: path.into_string() },
-        id: Some(found.id.clone()),
-    }
+    let origin = Origin { source: Some(source.id.clone()), path: path.into_string() };
+    let candidate = Candidate::new(&source.root, found.directory.as_str(), Form::Directory, origin);
+    Candidate { id: Some(found.id.clone()), ..candidate }
 }
 
 fn add_all(
@@ -375,7 +372,7 @@ mod tests {
     use cap_std::fs::Dir;
     use skillfreeze_catalog::{Layout, ScanOptions, Source};
     use skillfreeze_manifest::{Limits, Silent};
-    use skillfreeze_store::{Author, Describe, Description};
+    use skillfreeze_store::{Author, Describe, Described, Description};
 
     use super::*;
 
@@ -383,7 +380,8 @@ mod tests {
     struct ByDirectory<F>(F);
 
     impl<F: Fn() -> &'static str + Sync> Describe for ByDirectory<F> {
-        fn describe(&self, _: &[u8], directory: &str) -> Result<Description, Vec<Diagnostic>> {
+        fn describe(&self, package: Described<'_>) -> Result<Description, Vec<Diagnostic>> {
+            let directory = package.directory.unwrap();
             let id = if directory == "moving" { self.0() } else { directory };
             Ok(Description { id: id.parse().unwrap(), version: None, diagnostics: Vec::new() })
         }

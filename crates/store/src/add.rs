@@ -2,31 +2,20 @@
 
 use std::fmt;
 
-use cap_std::fs::Dir;
-use skillfreeze_manifest::{Diagnostic, Limits, Progress, SkillId, for_each};
+use skillfreeze_manifest::{Diagnostic, Limits, Progress, for_each};
 
 use crate::add_error::AddError;
 use crate::archive::{self, archive_path};
 use crate::atomic::{Guard, TEMPORARY};
+use crate::candidate::Candidate;
 use crate::commit::{Archive, Prepared};
+use crate::describe::Describe;
 use crate::error::{IoFault, StoreError, failed};
-use crate::import::{Describe, Import, ImportError};
-use crate::revision::{Origin, Revision};
+use crate::import;
+use crate::revision::Revision;
+use crate::spool::Spool;
 use crate::state::State;
 use crate::store::Store;
-
-/// A directory that is to become a revision.
-#[derive(Debug)]
-pub struct Candidate<'a> {
-    /// The directory that it is in.
-    pub root: &'a Dir,
-    /// Its name there, one component, or `.` for `root` itself.
-    pub directory: String,
-    /// Where it comes from, for the record.
-    pub origin: Origin,
-    /// The id that the caller has seen, if any; another one in the hashed bytes is a fault.
-    pub id: Option<SkillId>,
-}
 
 /// How to add.
 #[derive(Clone, Copy)]
@@ -122,45 +111,20 @@ impl Store {
         guard: &Guard,
         known: &State,
     ) -> Result<Prepared, AddError> {
-        let path = || candidate.origin.path.clone();
-        let name = match candidate.directory.as_str() {
-            "." => candidate.origin.path.rsplit('/').next().unwrap_or("."),
-            name => name,
-        };
-        let import = Import {
-            root: candidate.root,
-            directory: &candidate.directory,
-            name,
-            describe: options.describe,
-            limits: options.limits,
-            drop_bytecode: options.drop_bytecode,
-            guard,
-        };
-        let imported = import.run().map_err(|error| match error {
-            ImportError::Refused(faults) => AddError::Refused { path: path(), faults },
-            ImportError::Invalid(diagnostics) => AddError::Invalid { path: path(), diagnostics },
-            ImportError::Changed(changed) => AddError::SourceChanged { path: path(), changed },
-            ImportError::Spool(source) => AddError::Io { path: path(), source },
-        })?;
-        let actual = &imported.description.id;
-        if let Some(expected) = &candidate.id
-            && expected != actual
-        {
-            let (expected, actual) = (expected.clone(), actual.clone());
-            return Err(AddError::IdChanged { path: path(), expected, actual });
-        }
+        let imported = import::read(candidate, options, || Spool::new(guard))?;
         let digest = imported.listing.digest();
         let stored = known.by_digest(&digest).map(|revision| revision.archive);
         let archive = match stored {
             Some(stored) if archive::check(&self.root, &digest, stored).is_ok() => Archive::Stored(stored),
             _ => {
                 let compress = || -> Result<Archive, IoFault> {
-                    let mut tar = imported.spool.into_reader().map_err(failed("read", TEMPORARY))?;
+                    let mut tar = imported.sink.into_reader().map_err(failed("read", TEMPORARY))?;
                     let (name, digest) = guard.write(|file| {
                         archive::compress(&mut tar, file).map_err(failed("write", archive_path(&digest)))
                     })?;
                     Ok(Archive::Temporary(name, digest))
                 };
+                let path = || candidate.origin.path.clone();
                 compress().map_err(|source| AddError::Io { path: path(), source })?
             }
         };

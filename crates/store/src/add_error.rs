@@ -13,20 +13,22 @@ use crate::refusal::Refusal;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddError {
-    /// The directory is not one that is taken as a package.
+    /// What is there is not taken as a package.
     #[error("the package at `{path}` is refused: {}", Listed(.faults))]
     Refused {
         /// The package's path, as its origin has it.
         path: String,
-        /// All that is wrong with it, sorted by path.
+        /// All that is wrong with it, sorted by path, but for what its `SKILL.md` says.
         faults: Vec<Refusal>,
+        /// What the parser says of its `SKILL.md`, and then what else there is to say.
+        diagnostics: Vec<Diagnostic>,
     },
     /// Its `SKILL.md` is not valid.
     #[error("the package at `{path}` is invalid")]
     Invalid {
         /// The package's path, as its origin has it.
         path: String,
-        /// What the parser says.
+        /// What the parser says, and then what else there is to say.
         diagnostics: Vec<Diagnostic>,
     },
     /// Its id is not the one that the caller has seen.
@@ -115,11 +117,14 @@ impl AddError {
         }
     }
 
-    /// Its faults in the shape that all commands print, at least one of them an error.
+    /// All that is to be said of it in the shape that all commands print, at least one of them an
+    /// error: first the faults of the package, then those of its `SKILL.md`, then the rest.
     #[must_use]
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let mut diagnostics = match self {
-            Self::Refused { faults, .. } => faults.iter().map(Refusal::to_diagnostic).collect(),
+            Self::Refused { faults, diagnostics, .. } => {
+                faults.iter().map(Refusal::to_diagnostic).chain(diagnostics.iter().cloned()).collect()
+            }
             Self::Invalid { diagnostics, .. } => diagnostics.clone(),
             _ => Vec::new(),
         };
@@ -162,7 +167,11 @@ mod tests {
         let lost = PackageError::Missing { path: "packages/sha256/x".into() };
         for (error, code, message) in [
             (
-                AddError::Refused { path: path(), faults: vec![Refusal::NoSkillFile] },
+                AddError::Refused {
+                    path: path(),
+                    faults: vec![Refusal::NoSkillFile],
+                    diagnostics: Vec::new(),
+                },
                 "no-skill-file",
                 "SKILL",
             ),

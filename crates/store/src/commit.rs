@@ -6,12 +6,13 @@ use rustix::io::Errno;
 use skillfreeze_manifest::{Diagnostic, Digest, Listing};
 
 use crate::activation::{self, Scope};
-use crate::add::{AddOptions, Added, Candidate};
+use crate::add::{AddOptions, Added};
 use crate::add_error::AddError;
 use crate::archive::{self, PACKAGES, archive_name, archive_path};
 use crate::atomic::{TEMPORARY, open_directory, random_name, rename_new};
+use crate::candidate::Candidate;
+use crate::describe::Description;
 use crate::error::{StoreError, failed};
-use crate::import::Description;
 use crate::journal::{Added as AddedLine, AppendError, Archived, Batch, Change, Writer};
 use crate::layout::QUARANTINE;
 use crate::store::{Store, sync};

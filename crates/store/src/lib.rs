@@ -24,13 +24,15 @@
 //!
 //! ```
 //! use cap_std::fs::Dir;
-//! use skillfreeze_manifest::{Diagnostic, Limits, Silent};
-//! use skillfreeze_store::{AddOptions, Author, Candidate, Describe, Description, Origin, Store};
+//! use skillfreeze_manifest::{Diagnostic, Form, Limits, Silent};
+//! use skillfreeze_store::{
+//!     AddOptions, Author, Candidate, Describe, Described, Description, Origin, Store,
+//! };
 //!
 //! struct Demo;
 //! impl Describe for Demo {
-//!     fn describe(&self, _: &[u8], directory: &str) -> Result<Description, Vec<Diagnostic>> {
-//!         let id = directory.parse().map_err(|_| Vec::new())?;
+//!     fn describe(&self, package: Described<'_>) -> Result<Description, Vec<Diagnostic>> {
+//!         let id = package.directory.unwrap_or_default().parse().map_err(|_| Vec::new())?;
 //!         Ok(Description { id, version: None, diagnostics: Vec::new() })
 //!     }
 //! }
@@ -44,12 +46,8 @@
 //! let author = Author { actor: "me".into(), clock: || "2026-01-01T00:00:00Z".into() };
 //! let store = Store::open(here.open_dir("store")?, author)?;
 //! let skills = here.open_dir("skills")?;
-//! let candidate = Candidate {
-//!     root: &skills,
-//!     directory: "demo".into(),
-//!     origin: Origin { source: None, path: "/skills/demo".into() },
-//!     id: None,
-//! };
+//! let origin = Origin { source: None, path: "/skills/demo".into() };
+//! let candidate = Candidate::new(&skills, "demo", Form::Directory, origin);
 //! let options = AddOptions {
 //!     describe: &Demo,
 //!     limits: Limits::DEFAULT,
@@ -73,7 +71,9 @@ mod add;
 mod add_error;
 mod archive;
 mod atomic;
+mod candidate;
 mod commit;
+mod describe;
 mod error;
 mod exclusions;
 mod import;
@@ -92,11 +92,13 @@ mod state;
 mod store;
 mod survey;
 mod tarball;
+mod tree;
 
-pub use add::{AddOptions, Added, Candidate};
+pub use add::{AddOptions, Added};
 pub use add_error::AddError;
+pub use candidate::Candidate;
+pub use describe::{Describe, Described, Description};
 pub use error::{IoFault, StoreError};
-pub use import::{Describe, Description};
 pub use journal::{CorruptLine, JournalError};
 pub use lease::Lease;
 pub use package::{PackageError, PackageReader};

@@ -1,115 +1,104 @@
-//! Links inside a package: where they lead, found without opening anything outside.
+//! Links of a package: which of them are stored as files, and what is wrong with the others.
 
-use std::collections::VecDeque;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
 
-use rustix::fs::readlinkat;
-use skillfreeze_manifest::{EntryKind, Stamp, open_dir};
+use skillfreeze_manifest::{
+    Destination, Diagnostic, EntryKind, LinkRoot, LinkTarget, MAX_LINKS, PackagePath, SKILL_FILE, Severity,
+    SkillLinkError, describe_kind, escape_bytes, resolve_link,
+};
 
-/// How many links are followed from one: as many as Linux follows.
-pub(crate) const MAX_LINKS: usize = 40;
+use crate::import::is_gone;
+use crate::refusal::Refusal;
+use crate::survey::{Planned, Survey};
 
-/// Where a link leads.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Destination {
-    /// To something that is not a link, at this path in the package; empty for its directory.
-    Inside { path: String, kind: EntryKind },
-    /// To something in the package under a name that is not UTF-8, so that it is no content.
-    Nameless,
-    /// Out of the package, be it only to come back.
-    Outside,
-    /// Nowhere.
-    Nowhere,
-    /// Through more than [`MAX_LINKS`] links.
-    Loop,
+/// A link that was found.
+pub(crate) struct Link {
+    pub(crate) path: PackagePath,
+    /// The directory above it, empty for the package's own.
+    pub(crate) above: String,
+    /// What it says.
+    pub(crate) target: Vec<u8>,
 }
 
-/// The text of the link at `name` in `dir`.
-pub(crate) fn read_link(dir: impl AsFd, name: &[u8]) -> io::Result<Vec<u8>> {
-    Ok(readlinkat(dir, name, Vec::new())?.into_bytes())
-}
-
-/// Follows the link in the directory `above` of the package that says `target`, component by
-/// component.
-///
-/// # Errors
-/// What the system says, but for what is absent.
-pub(crate) fn resolve(package: BorrowedFd<'_>, above: &str, target: &[u8]) -> io::Result<Destination> {
-    let mut at: Vec<String> = above.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-    let mut left: VecDeque<Vec<u8>> = VecDeque::new();
-    let mut links = 0;
-    if !push_target(&mut left, target) {
-        return Ok(Destination::Outside);
-    }
-    while let Some(name) = left.pop_front() {
-        match name.as_slice() {
-            b"" | b"." => continue,
-            b".." => {
-                if at.pop().is_none() {
-                    return Ok(Destination::Outside);
+impl Survey {
+    /// Turns links to the package's own files, and into link roots, into files; all others are
+    /// faults.
+    ///
+    /// # Errors
+    /// The path of a link that changed meanwhile.
+    pub(crate) fn resolve_links(
+        &mut self,
+        package: BorrowedFd<'_>,
+        links: Vec<Link>,
+        link_roots: &[LinkRoot],
+    ) -> Result<(), String> {
+        let mut materialized = Vec::new();
+        for link in links {
+            let path = link.path.to_string();
+            let destination = match resolve_link(package, &link.above, &link.target, link_roots) {
+                Ok(destination) => destination,
+                Err(error) if is_gone(&error) => return Err(path),
+                Err(source) => {
+                    self.refusals.push(Refusal::Unreadable { path, source });
+                    continue;
                 }
-                continue;
-            }
-            _ => {}
-        }
-        let stamp = stamp_in(package, &at, &name);
-        let kind = match stamp {
-            Ok(stamp) => stamp.kind,
-            Err(error) if is_absent(&error) => return Ok(Destination::Nowhere),
-            Err(error) => return Err(error),
-        };
-        match kind {
-            EntryKind::Link => {
-                links += 1;
-                if links >= MAX_LINKS {
-                    return Ok(Destination::Loop);
+            };
+            match accept(&self.files, package, &link, destination) {
+                Ok((found, planned)) => {
+                    let from = found.display_path(link_roots);
+                    let message = format!("the link to `{from}` is stored as that file's bytes");
+                    let note = Diagnostic::new(Severity::Info, "materialized-link", message);
+                    self.diagnostics.push(note.at_path(path));
+                    materialized.push((link.path.clone(), planned));
+                    if found.root.is_some() {
+                        self.tree.borrowed.push((link, found));
+                    }
                 }
-                let target = with_dir(package, &at, |dir| read_link(dir, &name))?;
-                if !push_target(&mut left, &target) {
-                    return Ok(Destination::Outside);
-                }
-            }
-            EntryKind::Directory => match String::from_utf8(name) {
-                Ok(name) => at.push(name),
-                Err(_) => return Ok(Destination::Nameless),
-            },
-            // A file has nothing below it, not even `.`.
-            _ if !left.is_empty() => return Ok(Destination::Nowhere),
-            kind => {
-                let Ok(name) = String::from_utf8(name) else { return Ok(Destination::Nameless) };
-                at.push(name);
-                return Ok(Destination::Inside { path: at.join("/"), kind });
+                Err(refusal) => self.refusals.push(refusal),
             }
         }
+        self.files.extend(materialized);
+        Ok(())
     }
-    Ok(Destination::Inside { path: at.join("/"), kind: EntryKind::Directory })
 }
 
-/// Whether nothing of a name is there, or can be.
-fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename)
-}
-
-/// Puts a target's components before those that are left; `false` when it is absolute.
-fn push_target(left: &mut VecDeque<Vec<u8>>, target: &[u8]) -> bool {
-    for name in target.split(|byte| *byte == b'/').rev() {
-        left.push_front(name.to_vec());
-    }
-    !target.starts_with(b"/")
-}
-
-fn stamp_in(package: BorrowedFd<'_>, at: &[String], name: &[u8]) -> io::Result<Stamp> {
-    with_dir(package, at, |dir| Stamp::at(dir, name))
-}
-
-fn with_dir<T>(
+/// The file that a link stands for.
+fn accept(
+    files: &BTreeMap<PackagePath, Planned>,
     package: BorrowedFd<'_>,
-    at: &[String],
-    act: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>,
-) -> io::Result<T> {
-    if at.is_empty() {
-        return act(package);
+    link: &Link,
+    destination: Destination,
+) -> Result<(LinkTarget, Planned), Refusal> {
+    let target = || escape_bytes(&link.target);
+    if link.path.as_str() == SKILL_FILE {
+        let found = destination.of_skill_file(package, SKILL_FILE, &link.target)?;
+        let planned = plan(files, &found).ok_or_else(|| SkillLinkError::Forbidden { target: target() })?;
+        return Ok((found, planned));
     }
-    act(open_dir(package, &at.join("/"))?.as_fd())
+    let (path, target) = (link.path.to_string(), target());
+    Err(match destination {
+        Destination::Found(found) => match found.stamp.kind {
+            EntryKind::File => match plan(files, &found) {
+                Some(planned) => return Ok((found, planned)),
+                None => Refusal::SymlinkToExcluded { path, target },
+            },
+            EntryKind::Directory => Refusal::SymlinkToDirectory { path, target },
+            kind => Refusal::SymlinkToSpecial { path, target, kind: describe_kind(kind) },
+        },
+        Destination::Outside => Refusal::SymlinkEscape { path, target },
+        Destination::Nowhere => Refusal::SymlinkDangling { path, target },
+        Destination::Loop => Refusal::SymlinkLoop { path, target, limit: MAX_LINKS },
+        _ => Refusal::SymlinkToExcluded { path, target },
+    })
+}
+
+/// How to read what a link leads to; none where it does not belong to the package.
+fn plan(files: &BTreeMap<PackagePath, Planned>, found: &LinkTarget) -> Option<Planned> {
+    let stamp = match found.root {
+        Some(_) => found.stamp,
+        None => files.get(&found.path.parse().ok()?)?.stamp,
+    };
+    let (root, from) = (found.root, found.path.clone());
+    Some(Planned { root, from, stamp, executable: stamp.is_executable() })
 }

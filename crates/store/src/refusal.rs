@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::io;
 
 use rustix::io::Errno;
-use skillfreeze_manifest::{Diagnostic, PathError, SKILL_FILE, Severity};
+use skillfreeze_manifest::{Diagnostic, PathError, SKILL_FILE, Severity, SkillLinkError};
 
 /// One fault of a package's directory.
 ///
@@ -57,6 +57,9 @@ pub enum Refusal {
         /// What it is.
         kind: &'static str,
     },
+    /// `SKILL.md` is a link to what can be no `SKILL.md`.
+    #[error(transparent)]
+    SkillLink(#[from] SkillLinkError),
     /// A link leads out of the package.
     #[error("the link `{path}` -> `{target}` leads out of the package")]
     SymlinkEscape {
@@ -183,6 +186,7 @@ impl Refusal {
             Self::PathCollision { .. } => "path-collision",
             Self::Bytecode { .. } => "bytecode",
             Self::SpecialFile { .. } => "special-file",
+            Self::SkillLink(error) => error.code(),
             Self::SymlinkEscape { .. } => "symlink-escape",
             Self::SymlinkDangling { .. } => "symlink-dangling",
             Self::SymlinkToDirectory { .. } => "symlink-to-directory",
@@ -207,7 +211,7 @@ impl Refusal {
             | Self::LimitFiles { .. }
             | Self::LimitEntries { .. }
             | Self::LimitPackageBytes { .. } => None,
-            Self::LimitSkillBytes { .. } => Some(SKILL_FILE),
+            Self::SkillLink(_) | Self::LimitSkillBytes { .. } => Some(SKILL_FILE),
             Self::SkillFileMisnamed { found } => Some(found),
             Self::PathNotUtf8 { path }
             | Self::PathInvalid { path, .. }
@@ -239,9 +243,9 @@ impl Refusal {
         match self {
             Self::SkillFileMisnamed { .. } => Some("rename it to `SKILL.md`"),
             Self::Bytecode { .. } => Some("remove it, or leave all bytecode out with `--drop-bytecode`"),
-            Self::SymlinkEscape { .. } | Self::SymlinkToDirectory { .. } => {
-                Some("replace the link with a copy of what it leads to")
-            }
+            Self::SkillLink(SkillLinkError::Escapes { .. })
+            | Self::SymlinkEscape { .. }
+            | Self::SymlinkToDirectory { .. } => Some("replace the link with a copy of what it leads to"),
             _ => None,
         }
     }

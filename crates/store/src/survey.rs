@@ -1,19 +1,21 @@
-//! What a package's directory holds, found before anything is read.
+//! What a package holds, found before anything is read.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use skillfreeze_manifest::{
-    Diagnostic, Entry, EntryKind, Exclusion, Limits, Membership, PackagePath, PathSet, SKILL_FILE, Severity,
-    Stamp, describe_kind, escape_bytes, list_dir_up_to, membership, open_dir,
+    Diagnostic, Entry, EntryKind, Exclusion, Limits, LinkRoot, Membership, PackagePath, PathSet, SKILL_FILE,
+    Severity, SkillLinkError, Stamp, describe_kind, escape_bytes, membership, open_file, read_link,
 };
 
 use crate::exclusions::Exclusions;
 use crate::import::is_gone;
-use crate::link::{Destination, MAX_LINKS, read_link, resolve};
+use crate::link::Link;
 use crate::refusal::Refusal;
 use crate::tarball::MAX_FILE_BYTES;
+use crate::tree::{Tree, join, open_below, shown, sorted};
 
 /// How many entries a directory tree may have for each file that a package may have. What is left out
 /// of a package is no part of it, but it is read and told.
@@ -21,65 +23,28 @@ const ENTRIES_PER_FILE: u64 = 16;
 
 /// A file that is to be read.
 pub(crate) struct Planned {
-    /// Where its bytes are: elsewhere in the package where it is a link.
+    /// The index of the link root where its bytes are; none where they are in the package.
+    pub(crate) root: Option<usize>,
+    /// Where its bytes are: elsewhere than its path where it is a link.
     pub(crate) from: String,
     /// Its state when it was found.
     pub(crate) stamp: Stamp,
+    /// Whether it is executable in the package.
+    pub(crate) executable: bool,
 }
 
-/// What a directory tree looked like.
-#[derive(Default)]
-pub(crate) struct Tree {
-    /// Every directory by path, the package's own as the empty path, with its entries by name.
-    directories: BTreeMap<String, (Stamp, Vec<Entry>)>,
-    /// Every file and link by path.
-    leaves: BTreeMap<String, Stamp>,
-}
-
-impl Tree {
-    /// Looks again, and names the first path that is not as it was.
-    pub(crate) fn check_unchanged(&self, package: BorrowedFd<'_>) -> Result<(), String> {
-        for (path, (stamp, entries)) in &self.directories {
-            let changed = |_| shown(path);
-            let handle = open_below(package, path).map_err(changed)?;
-            if Stamp::of(&handle).map_err(changed)? != *stamp
-                || sorted(&handle, entries.len()).map_err(changed)? != *entries
-            {
-                return Err(shown(path));
-            }
-            for entry in entries {
-                let path = join(path, &escape_bytes(&entry.name));
-                if let Some(stamp) = self.leaves.get(&path)
-                    && !Stamp::at(&handle, &entry.name).is_ok_and(|now| now == *stamp)
-                {
-                    return Err(path);
-                }
-            }
+impl Planned {
+    /// Opens it for reading, through no link.
+    pub(crate) fn open(&self, package: BorrowedFd<'_>, link_roots: &[LinkRoot]) -> io::Result<File> {
+        match self.root.and_then(|index| link_roots.get(index)) {
+            Some(root) => open_file(root.dir(), &self.from),
+            None => open_file(package, &self.from),
         }
-        Ok(())
     }
 }
 
-fn shown(path: &str) -> String {
-    if path.is_empty() { ".".to_owned() } else { path.to_owned() }
-}
-
-fn join(above: &str, name: &str) -> String {
-    if above.is_empty() { name.to_owned() } else { format!("{above}/{name}") }
-}
-
-fn open_below(package: BorrowedFd<'_>, path: &str) -> io::Result<OwnedFd> {
-    open_dir(package, if path.is_empty() { "." } else { path })
-}
-
-/// The entries of a directory by name, where there are no more than `most`; else any that are more.
-fn sorted(dir: impl AsFd, most: usize) -> io::Result<Vec<Entry>> {
-    let mut entries = list_dir_up_to(dir, most)?;
-    entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    Ok(entries)
-}
-
 /// A package's files, its faults, and what is worth saying about it.
+#[derive(Default)]
 pub(crate) struct Survey {
     pub(crate) tree: Tree,
     pub(crate) files: BTreeMap<PackagePath, Planned>,
@@ -96,17 +61,13 @@ impl Survey {
         package: BorrowedFd<'_>,
         limits: &Limits,
         drop_bytecode: bool,
+        link_roots: &[LinkRoot],
     ) -> Result<Self, String> {
         let mut walk = Walk {
             package,
             limits,
             drop_bytecode,
-            survey: Self {
-                tree: Tree::default(),
-                files: BTreeMap::new(),
-                refusals: Vec::new(),
-                diagnostics: Vec::new(),
-            },
+            survey: Self::default(),
             links: Vec::new(),
             pending: vec![String::new()],
             left_out: Exclusions::default(),
@@ -119,12 +80,50 @@ impl Survey {
         if walk.is_cut_short {
             return Ok(walk.survey);
         }
-        walk.resolve_links()?;
-        let mut survey = walk.survey;
+        let Walk { mut survey, links, .. } = walk;
+        survey.resolve_links(package, links, link_roots)?;
         survey.find_skill_file();
         survey.find_collisions();
         survey.find_empty_directories();
         survey.find_nested_skill_files();
+        survey.check_bytes(limits);
+        Ok(survey)
+    }
+
+    /// Looks at the one file of a flat package, the entry `name` of the directory `above`.
+    ///
+    /// It is never executable: no script is a `SKILL.md`, and its mode comes with where it lies.
+    ///
+    /// # Errors
+    /// The path of something that changed meanwhile.
+    pub(crate) fn take_flat(above: BorrowedFd<'_>, name: &str, limits: &Limits) -> Result<Self, String> {
+        let path = || SKILL_FILE.to_owned();
+        let mut survey = Self::default();
+        let stamp = match Stamp::at(above, name.as_bytes()) {
+            Ok(stamp) => stamp,
+            Err(source) => {
+                survey.refusals.push(Refusal::Unreadable { path: path(), source });
+                return Ok(survey);
+            }
+        };
+        match stamp.kind {
+            EntryKind::File => {
+                let skill_file = SKILL_FILE.parse().expect("it is a package path");
+                let planned = Planned { root: None, from: name.to_owned(), stamp, executable: false };
+                survey.files.insert(skill_file, planned);
+                survey.tree.flat = Some((name.to_owned(), stamp));
+            }
+            // Nothing else is in the package, so wherever it leads is outside.
+            EntryKind::Link => {
+                let target = read_link(above, name.as_bytes()).map_err(|_| path())?;
+                survey.refusals.push(SkillLinkError::outside(above, name, &target).into());
+            }
+            EntryKind::Directory => survey.refusals.push(Refusal::NoSkillFile),
+            kind => {
+                let kind = describe_kind(kind);
+                survey.refusals.push(Refusal::SpecialFile { path: path(), kind });
+            }
+        }
         survey.check_bytes(limits);
         Ok(survey)
     }
@@ -199,13 +198,6 @@ impl Survey {
             self.refusals.push(Refusal::LimitPackageBytes { number: bytes, limit: limits.package_bytes });
         }
     }
-}
-
-/// A link that was found: its path, the directory above it, what it says.
-struct Link {
-    path: PackagePath,
-    above: String,
-    target: Vec<u8>,
 }
 
 struct Walk<'a> {
@@ -313,7 +305,9 @@ impl Walk<'_> {
                     if stamp.kind != EntryKind::File {
                         return Err(path);
                     }
-                    self.survey.files.insert(package_path, Planned { from: path, stamp });
+                    let executable = stamp.is_executable();
+                    let planned = Planned { root: None, from: path, stamp, executable };
+                    self.survey.files.insert(package_path, planned);
                 }
             }
             EntryKind::Link => {
@@ -344,48 +338,5 @@ impl Walk<'_> {
                 Ok(None)
             }
         }
-    }
-
-    /// Turns links to the package's own files into files; all others are faults.
-    fn resolve_links(&mut self) -> Result<(), String> {
-        let mut materialized = Vec::new();
-        for Link { path, above, target } in std::mem::take(&mut self.links) {
-            let shown = path.to_string();
-            let destination = match resolve(self.package, &above, &target) {
-                Ok(destination) => destination,
-                Err(error) if is_gone(&error) => return Err(shown),
-                Err(source) => {
-                    self.refuse(Refusal::Unreadable { path: shown, source });
-                    continue;
-                }
-            };
-            let target = escape_bytes(&target);
-            let refusal = match destination {
-                Destination::Inside { path: from, kind: EntryKind::File } => {
-                    let file = from.parse().ok().and_then(|from: PackagePath| self.survey.files.get(&from));
-                    if let Some(file) = file {
-                        let message = format!("the link to `{from}` is stored as that file's bytes");
-                        let note = Diagnostic::new(Severity::Info, "materialized-link", message);
-                        self.survey.diagnostics.push(note.at_path(shown));
-                        materialized.push((path, Planned { from, stamp: file.stamp }));
-                        continue;
-                    }
-                    Refusal::SymlinkToExcluded { path: shown, target }
-                }
-                Destination::Inside { kind: EntryKind::Directory, .. } => {
-                    Refusal::SymlinkToDirectory { path: shown, target }
-                }
-                Destination::Inside { kind, .. } => {
-                    Refusal::SymlinkToSpecial { path: shown, target, kind: describe_kind(kind) }
-                }
-                Destination::Nameless => Refusal::SymlinkToExcluded { path: shown, target },
-                Destination::Outside => Refusal::SymlinkEscape { path: shown, target },
-                Destination::Nowhere => Refusal::SymlinkDangling { path: shown, target },
-                Destination::Loop => Refusal::SymlinkLoop { path: shown, target, limit: MAX_LINKS },
-            };
-            self.refuse(refusal);
-        }
-        self.survey.files.extend(materialized);
-        Ok(())
     }
 }

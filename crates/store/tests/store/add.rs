@@ -6,13 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use skillfreeze_manifest::{Diagnostic, Digest};
-use skillfreeze_store::{AddOptions, Describe, Description};
+use skillfreeze_store::{AddOptions, Describe, Described, Description};
 
-use crate::support::{ByName, OPTIONS, Place, candidate, names, read_back, skill};
-
-fn codes(diagnostics: &[Diagnostic]) -> Vec<(&str, &str)> {
-    diagnostics.iter().map(|found| (found.path.as_deref().unwrap_or(""), found.code)).collect()
-}
+use crate::support::{ByName, OPTIONS, Place, candidate, codes, names, read_back, skill};
 
 #[test]
 fn one_package_becomes_a_revision() {
@@ -143,7 +139,25 @@ fn what_is_left_out_and_what_is_remarked() {
     symlink("b/f.md", place.path("src/demo/twice")).unwrap();
     let store = place.open();
     let refused = place.add_one(&store, "demo").unwrap_err();
-    assert_eq!(codes(&refused.diagnostics()), [("__pycache__", "bytecode"), ("b.pyc", "bytecode")]);
+    // The faults, and then the remarks, but for those of files that were not read.
+    assert_eq!(
+        codes(&refused.diagnostics()),
+        [
+            ("__pycache__", "bytecode"),
+            ("b.pyc", "bytecode"),
+            (".DS_Store", "os-metadata-skipped"),
+            ("._x", "os-metadata-skipped"),
+            (".git", "vcs-skipped"),
+            ("Thumbs.db", "os-metadata-skipped"),
+            ("__MACOSX", "os-metadata-skipped"),
+            ("b/f.md", "materialized-link"),
+            ("empty", "empty-directory-dropped"),
+            ("sub", "empty-directory-dropped"),
+            ("sub/.git", "vcs-skipped"),
+            ("sub/desktop.ini", "os-metadata-skipped"),
+            ("twice", "materialized-link"),
+        ]
+    );
     let options = AddOptions { drop_bytecode: true, ..OPTIONS };
     let added = place.add_with(&store, &["demo"], &options).remove(0).unwrap();
     assert_eq!(
@@ -264,12 +278,12 @@ struct Meddler<'a> {
 }
 
 impl Describe for Meddler<'_> {
-    fn describe(&self, skill_md: &[u8], directory: &str) -> Result<Description, Vec<Diagnostic>> {
+    fn describe(&self, package: Described<'_>) -> Result<Description, Vec<Diagnostic>> {
         let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if left.is_ok() {
             (self.act)(self.place);
         }
-        ByName.describe(skill_md, directory)
+        ByName.describe(package)
     }
 }
 

@@ -8,9 +8,11 @@
 mod add;
 mod archive;
 mod concurrency;
+mod forms;
 mod index;
 mod journal;
 mod layout;
+mod link_roots;
 mod refusal;
 mod snapshot;
 mod support;

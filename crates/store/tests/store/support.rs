@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use skillfreeze_manifest::{Diagnostic, Limits, Severity, Silent};
+use skillfreeze_manifest::{Diagnostic, Form, Limits, LinkRoot, Severity, Silent};
 use skillfreeze_store::{
-    AddError, AddOptions, Added, Author, Candidate, Describe, Description, Origin, Store, StoreError,
+    AddError, AddOptions, Added, Author, Candidate, Describe, Described, Description, Origin, Store,
+    StoreError,
 };
 
 /// Takes the id from the line `name: …`.
 pub(crate) struct ByName;
 
 impl Describe for ByName {
-    fn describe(&self, skill_md: &[u8], _directory: &str) -> Result<Description, Vec<Diagnostic>> {
-        let text = String::from_utf8_lossy(skill_md);
+    fn describe(&self, package: Described<'_>) -> Result<Description, Vec<Diagnostic>> {
+        let text = String::from_utf8_lossy(package.skill_md);
         let name = text.lines().find_map(|line| line.strip_prefix("name: ")).unwrap_or("");
         let id = name.parse().map_err(|error: skillfreeze_manifest::IdError| {
             vec![Diagnostic::new(Severity::Error, "name-invalid", error.to_string())]
@@ -92,6 +93,11 @@ impl Place {
         self.add(store, &[name]).remove(0)
     }
 
+    /// The directory at `below` as one that links may lead into.
+    pub(crate) fn link_root(&self, below: &str) -> LinkRoot {
+        LinkRoot::new(self.path(below).to_str().unwrap(), self.dir(below)).unwrap()
+    }
+
     /// The only archive in the store.
     pub(crate) fn archive(&self) -> PathBuf {
         let mut names = names(&self.path("store/packages/sha256"));
@@ -110,11 +116,16 @@ pub(crate) const OPTIONS: AddOptions<'static> = AddOptions {
 
 pub(crate) fn candidate<'a>(src: &'a Dir, name: &str) -> Candidate<'a> {
     let origin = Origin { source: None, path: format!("/src/{name}") };
-    Candidate { root: src, directory: name.to_owned(), origin, id: None }
+    Candidate::new(src, name, Form::Directory, origin)
 }
 
 pub(crate) fn skill(name: &str) -> String {
     format!("---\nname: {name}\ndescription: d\n---\nbody\n")
+}
+
+/// The path and code of each finding.
+pub(crate) fn codes(diagnostics: &[Diagnostic]) -> Vec<(&str, &str)> {
+    diagnostics.iter().map(|found| (found.path.as_deref().unwrap_or(""), found.code)).collect()
 }
 
 /// The names in a directory, sorted.
