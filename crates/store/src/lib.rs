@@ -26,7 +26,7 @@
 //! use cap_std::fs::Dir;
 //! use skillfreeze_manifest::{Diagnostic, Form, Limits, Silent};
 //! use skillfreeze_store::{
-//!     AddOptions, Author, Candidate, Describe, Described, Description, Origin, Store,
+//!     AddOptions, Author, Candidate, Describe, Described, Description, Origin, Store, inspect,
 //! };
 //!
 //! struct Demo;
@@ -55,8 +55,10 @@
 //!     activate: true,
 //!     progress: &Silent,
 //! };
+//! let digest = inspect(&candidate, &options)?.listing.digest();
 //! let added = store.add(&[candidate], &options)?.remove(0)?;
 //! assert_eq!(added.revision.number.to_string(), "1");
+//! assert_eq!(added.revision.digest, digest);
 //! let package = store.open_package(&added.revision.digest)?;
 //! package.read_files(|file, bytes| {
 //!     println!("{} {} {}", file.digest, file.path, std::io::copy(bytes, &mut std::io::sink())?);
@@ -78,6 +80,7 @@ mod error;
 mod exclusions;
 mod import;
 mod index;
+mod inspect;
 mod journal;
 mod layout;
 mod lease;
@@ -99,6 +102,7 @@ pub use add_error::AddError;
 pub use candidate::Candidate;
 pub use describe::{Describe, Described, Description};
 pub use error::{IoFault, StoreError};
+pub use inspect::{Inspected, inspect};
 pub use journal::{CorruptLine, JournalError};
 pub use lease::Lease;
 pub use package::{PackageError, PackageReader};

@@ -10,6 +10,7 @@ mod archive;
 mod concurrency;
 mod forms;
 mod index;
+mod inspect;
 mod journal;
 mod layout;
 mod link_roots;

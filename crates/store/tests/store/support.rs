@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use skillfreeze_manifest::{Diagnostic, Form, Limits, LinkRoot, Severity, Silent};
+use skillfreeze_manifest::{Diagnostic, EntryKind, Form, Limits, LinkRoot, Severity, Silent, Stamp};
 use skillfreeze_store::{
     AddError, AddOptions, Added, Author, Candidate, Describe, Described, Description, Origin, Store,
     StoreError,
@@ -96,6 +96,23 @@ impl Place {
     /// The directory at `below` as one that links may lead into.
     pub(crate) fn link_root(&self, below: &str) -> LinkRoot {
         LinkRoot::new(self.path(below).to_str().unwrap(), self.dir(below)).unwrap()
+    }
+
+    /// Everything below the directory, with what would change if anything was written.
+    pub(crate) fn stamps(&self) -> Vec<(PathBuf, Stamp)> {
+        fn collect(path: &Path, stamps: &mut Vec<(PathBuf, Stamp)>) {
+            let name = path.file_name().unwrap().as_encoded_bytes();
+            let above = Dir::open_ambient_dir(path.parent().unwrap(), ambient_authority()).unwrap();
+            let stamp = Stamp::at(&above, name).unwrap();
+            stamps.push((path.to_owned(), stamp));
+            if stamp.kind == EntryKind::Directory {
+                fs::read_dir(path).unwrap().for_each(|entry| collect(&entry.unwrap().path(), stamps));
+            }
+        }
+        let mut stamps = Vec::new();
+        collect(self.temp.path(), &mut stamps);
+        stamps.sort_by(|a, b| a.0.cmp(&b.0));
+        stamps
     }
 
     /// The only archive in the store.
