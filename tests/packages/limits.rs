@@ -5,8 +5,8 @@ use std::path::Path;
 
 use skillfreeze_testing::{Runner, directory, file, package};
 
-use super::{Refusal, all_refuse, takes};
-use crate::support::{environment, text};
+use super::{Refusal, all_refuse, pairs, takes};
+use crate::support::{codes, environment, text};
 
 /// A file of zeros that takes no room; limits are about the length.
 fn sparse(path: impl AsRef<Path>, bytes: u64) {
@@ -62,6 +62,35 @@ fn files_and_bytes_and_depth_have_limits() {
     });
     assert_eq!(taken.paths(), ["SKILL.md".to_owned(), deep(32)]);
     assert_eq!(taken.said("skill-md-large"), ["SKILL.md"]);
+}
+
+/// A scan reads metadata only, so it lists what is wrong further down as sound.
+#[test]
+fn a_body_that_is_not_text_is_refused_when_the_package_is_read() {
+    let make = |demo: &Path| {
+        file(demo.join("SKILL.md"), [skill("d", &"x".repeat(100_000)).as_bytes(), b"\xff"].concat());
+    };
+    let faults = [("not-utf8", "SKILL.md")];
+    let expected = Refusal { status: 6, code: "invalid", faults: &faults, scan: None };
+    all_refuse("not text", make, expected);
+}
+
+/// Its author hears of it all at once.
+#[test]
+fn faults_of_files_and_of_the_front_matter_are_told_together() {
+    let env = environment(Runner::available()[0]);
+    let demo = env.work().join("demo");
+    file(demo.join("SKILL.md"), "---\nname: 1\n---\n");
+    file(demo.join("x.pyc"), "");
+    std::os::unix::fs::symlink("/etc/passwd", demo.join("y")).unwrap();
+    let error = env.run(["add", "demo", "--json"]).fails(6, "bytecode");
+    let faults = [
+        ("bytecode", "x.pyc"),
+        ("symlink-escape", "y"),
+        ("fm-type", "SKILL.md"),
+        ("desc-missing", "SKILL.md"),
+    ];
+    assert_eq!(pairs(&codes(&error["details"]["faults"])), faults);
 }
 
 #[test]

@@ -90,21 +90,25 @@ fn every_bad_link_is_named() {
 }
 
 #[test]
-fn a_skill_file_that_is_a_link_out_of_the_package_is_refused() {
-    for (target, code, scan) in [
-        ("../../outside/secret", "symlink-escape", "skill-md-symlink-escape"),
-        ("/etc/hostname", "symlink-escape", "skill-md-symlink-escape"),
-        ("../ok/SKILL.md", "symlink-escape", "skill-md-symlink-escape"),
-        ("/nonexistent", "symlink-escape", "skill-md-dangling"),
-        ("absent", "symlink-dangling", "skill-md-dangling"),
+fn a_skill_file_that_is_a_link_to_no_file_of_the_package_is_refused() {
+    for (target, code) in [
+        ("../../outside/secret", "skill-md-symlink-escape"),
+        ("/etc/hostname", "skill-md-symlink-escape"),
+        ("../ok/SKILL.md", "skill-md-symlink-escape"),
+        ("/nonexistent", "skill-md-dangling"),
+        ("absent", "skill-md-dangling"),
+        ("a/f.md/x", "skill-md-dangling"),
+        ("SKILL.md", "skill-md-dangling"),
+        ("a", "skill-md-symlink-forbidden"),
+        (".git/config", "skill-md-symlink-forbidden"),
     ] {
         let make = |demo: &Path| {
             surroundings(demo);
             fs::remove_file(demo.join("SKILL.md")).unwrap();
             link(demo, target, "SKILL.md");
         };
-        let (faults, scan) = ([(code, "SKILL.md")], [(scan, "SKILL.md")]);
-        all_refuse(target, make, Refusal::found_by_scan(&faults, &scan));
+        let faults = [(code, "SKILL.md")];
+        all_refuse(target, make, Refusal::found_by_scan(&faults, &faults));
     }
 }
 

@@ -62,8 +62,8 @@ fn what_the_user_cannot_read_is_named_all_of_it() {
             set_mode(demo.join(path), 0o000);
         }
     };
-    // A directory that cannot be listed is found before any file is opened.
-    let expected = Refusal { status: 1, ..Refusal::found_by_add(&[("unreadable", "locked")]) };
+    let faults = [("unreadable", "locked"), ("unreadable", "x"), ("unreadable", "y")];
+    let expected = Refusal { status: 1, ..Refusal::found_by_add(&faults) };
     refuses(Runner::User, "unreadable directory", make, expected);
     let files = |demo: &Path| {
         make(demo);

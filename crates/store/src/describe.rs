@@ -14,8 +14,9 @@ pub trait Describe: Sync {
 
     /// Says what is worth saying about one file: `head` is its beginning, at most 64 KiB.
     ///
-    /// It is asked for each file of a package once, in the order of their paths, while the package is
-    /// read; nothing that it says keeps the package from being added.
+    /// It is asked while the package is read, for each file once, in the order of their paths; of a
+    /// package that is refused, for `SKILL.md` at most. Nothing that it says keeps the package from
+    /// being added.
     fn look_at(&self, path: &PackagePath, executable: bool, head: &[u8]) -> Vec<Diagnostic> {
         let _ = (path, executable, head);
         Vec::new()

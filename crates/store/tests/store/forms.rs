@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cap_std::fs::Dir;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -115,4 +116,39 @@ fn what_is_no_flat_package() {
         assert!(error.is_refusal() && !format!("{error:?}").contains("secret"), "{path}");
     }
     assert!(store.revisions().unwrap().is_empty());
+}
+
+/// Writes the file once more while its package is described, as many times.
+struct Writer<'a>(&'a Place, AtomicUsize);
+
+impl Describe for Writer<'_> {
+    fn describe(&self, package: Described<'_>) -> Result<Description, Vec<Diagnostic>> {
+        if self.1.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+            self.0.write("flat.md", [package.skill_md, b"more"].concat());
+            // What lies beside it is none of its business.
+            self.0.write("beside.md", "x");
+        }
+        ByName.describe(package)
+    }
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_read_is_read_once_more() {
+    for times in [1, 2] {
+        let place = Place::new();
+        place.write("flat.md", skill("flat"));
+        let store = place.open();
+        let writer = Writer(&place, AtomicUsize::new(times));
+        let options = AddOptions { describe: &writer, ..OPTIONS };
+        let src = place.dir("src");
+        let result = store.add(&[candidate(&src, "flat.md", Form::File)], &options).unwrap().remove(0);
+        if times == 1 {
+            let expected = (skill("flat") + "more").into_bytes();
+            assert_eq!(read_back(&store, &result.unwrap()), [("SKILL.md".to_owned(), expected)]);
+        } else {
+            let error = result.unwrap_err();
+            assert_eq!(error.code(), "source-changed");
+            assert!(error.to_string().ends_with("`SKILL.md`"), "{error}");
+        }
+    }
 }
