@@ -38,13 +38,25 @@ pub struct Diagnostic {
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// The text of the line, as it is in the file and without its end: for people, never in JSON.
+    #[serde(skip)]
+    pub excerpt: Option<String>,
 }
 
 impl Diagnostic {
     /// Makes a finding without a place or a hint.
     #[must_use]
     pub fn new(severity: Severity, code: &'static str, message: impl Into<String>) -> Self {
-        Self { severity, code, path: None, line: None, column: None, message: message.into(), hint: None }
+        Self {
+            severity,
+            code,
+            path: None,
+            line: None,
+            column: None,
+            message: message.into(),
+            hint: None,
+            excerpt: None,
+        }
     }
 
     /// Says which path it is about.
@@ -66,6 +78,13 @@ impl Diagnostic {
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// Gives the text of the line that it is about.
+    #[must_use]
+    pub fn excerpt(mut self, line: impl Into<String>) -> Self {
+        self.excerpt = Some(line.into());
         self
     }
 }
