@@ -9,7 +9,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use skillfreeze::Digest;
-use skillfreeze::catalog::{Catalog, Layout, ScanOptions, Source, parse_front_matter};
+use skillfreeze::catalog::{Catalog, Layout, ParseOptions, ScanOptions, Source, parse_front_matter};
 use skillfreeze::manifest::{Diagnostic, Limits, Progress, REVISION_HEX};
 use skillfreeze::store::{AddOptions, Author, Describe, Description, Store, StoreError};
 
@@ -128,7 +128,7 @@ struct FrontMatterParser;
 impl Describe for FrontMatterParser {
     fn describe(&self, skill_md: &[u8], directory: &str) -> Result<Description, Vec<Diagnostic>> {
         let directory = Some(directory).filter(|directory| *directory != ".");
-        let front_matter = parse_front_matter(skill_md, directory, &Limits::DEFAULT)?;
+        let front_matter = parse_front_matter(skill_md, &ParseOptions::of(directory))?;
         Ok(Description {
             id: front_matter.id,
             version: front_matter.version,

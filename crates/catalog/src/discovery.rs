@@ -13,7 +13,7 @@ use skillfreeze_manifest::{
 };
 
 use crate::conflict::{Catalog, Found, LeftOut};
-use crate::frontmatter::parse_front_matter;
+use crate::frontmatter::{ParseOptions, parse_front_matter};
 use crate::skill_file::read_skill_file;
 use crate::source::{Layout, Source};
 
@@ -193,7 +193,8 @@ fn examine(source: &Source, index: usize, entry: &Entry, limits: &Limits) -> Res
         Layout::Children => Some(name),
         Layout::Package => source.path.file_name(),
     };
-    let front_matter = parse_front_matter(&bytes, own_name, limits).map_err(leave_out)?;
+    let options = ParseOptions { limits: *limits, ..ParseOptions::of(own_name) };
+    let front_matter = parse_front_matter(&bytes, &options).map_err(leave_out)?;
     Ok(Found {
         id: front_matter.id,
         name: front_matter.name,

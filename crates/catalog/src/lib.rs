@@ -6,11 +6,10 @@
 //! and applies [`parse_front_matter`] to the very bytes that were hashed.
 //!
 //! ```
-//! use skillfreeze_catalog::parse_front_matter;
-//! use skillfreeze_manifest::Limits;
+//! use skillfreeze_catalog::{ParseOptions, parse_front_matter};
 //!
 //! let bytes = b"---\nname: pdf-tools\ndescription: Reads PDF files\nversion: 1.10\n---\n# PDF\n";
-//! let front_matter = parse_front_matter(bytes, Some("pdf-tools"), &Limits::DEFAULT).unwrap();
+//! let front_matter = parse_front_matter(bytes, &ParseOptions::of("pdf-tools")).unwrap();
 //! assert_eq!(front_matter.id.as_str(), "pdf-tools");
 //! assert_eq!(front_matter.version.unwrap().as_str(), "1.10");
 //! ```
@@ -19,12 +18,23 @@
 mod conflict;
 mod discovery;
 mod fence;
+mod fields;
+mod findings;
 mod frontmatter;
+mod node;
+mod permissions;
+mod recovery;
 mod skill_file;
 mod source;
+mod specification;
+mod tools;
+mod value;
 mod yaml;
 
 pub use conflict::{Catalog, Found, LeftOut};
 pub use discovery::{MAX_PACKAGES, ScanError, ScanOptions};
-pub use frontmatter::{DESCRIPTION_CHARS, FrontMatter, LARGE_SKILL_BYTES, parse_front_matter};
+pub use frontmatter::{FrontMatter, LARGE_SKILL_BYTES, ParseOptions, front_matter_value, parse_front_matter};
+pub use permissions::{Filesystem, Permissions, Web};
 pub use source::{Layout, Source};
+pub use specification::{COMPATIBILITY_CHARS, DESCRIPTION_CHARS};
+pub use value::Value;
