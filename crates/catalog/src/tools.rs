@@ -43,6 +43,11 @@ pub(crate) fn has_separating_comma(text: &str) -> bool {
     })
 }
 
+/// The name of a tool without what it is allowed: `Bash` of `Bash(git diff:*)`.
+pub(crate) fn tool_name(tool: &str) -> &str {
+    tool.split('(').next().unwrap_or(tool).trim_end()
+}
+
 /// Splits a text of tags at commas.
 pub(crate) fn split_tags(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(str::to_owned).collect()
@@ -73,6 +78,7 @@ mod tests {
         for (text, expected) in [("A B", false), ("A, B", true), ("A(b, c) D", false), ("A) , B", true)] {
             assert_eq!(has_separating_comma(text), expected, "{text:?}");
         }
+        assert_eq!(["Bash(git:*)", "Read", "A (b)", ""].map(tool_name), ["Bash", "Read", "A", ""]);
     }
 
     #[test]
