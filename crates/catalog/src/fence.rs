@@ -18,10 +18,21 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// The place right after `text`.
-    fn after(text: &str) -> Self {
-        let last_line = text.rsplit('\n').next().unwrap_or_default();
-        Self { line: text.matches('\n').count() + 1, column: last_line.chars().count() + 1 }
+    /// Where a file begins.
+    pub(crate) const START: Self = Self { line: 1, column: 1 };
+
+    /// The place right after `text` that begins here; lines end as in YAML, at a bare CR too.
+    pub(crate) fn after(self, text: &str) -> Self {
+        let breaks = text.bytes().zip(text.bytes().skip(1).map(Some).chain([None]));
+        let breaks = breaks.filter(|(byte, next)| match byte {
+            b'\n' => true,
+            b'\r' => *next != Some(b'\n'),
+            _ => false,
+        });
+        let lines = breaks.count();
+        let last_line = text.rsplit(['\n', '\r']).next().unwrap_or_default();
+        let column = last_line.chars().count() + if lines == 0 { self.column } else { 1 };
+        Self { line: self.line + lines, column }
     }
 }
 
@@ -63,7 +74,7 @@ pub(crate) enum FenceError {
 
 impl FenceError {
     pub(crate) fn diagnostic(&self) -> Diagnostic {
-        let start = Position { line: 1, column: 1 };
+        let start = Position::START;
         let (code, at, hint) = match self {
             Self::Missing => ("fm-missing", start, Some("begin the file with a line of exactly `---`")),
             Self::BareCarriageReturns => {
@@ -137,23 +148,33 @@ fn is_fence(line: &[u8]) -> bool {
     line.strip_prefix(b"---").is_some_and(|rest| rest.iter().all(|byte| matches!(byte, b' ' | b'\t')))
 }
 
-/// Finds the front matter block of a whole `SKILL.md`, all of which must be UTF-8.
+/// Finds the front matter block of a `SKILL.md`, all of which must be UTF-8.
+///
+/// Where the file goes on after `bytes`, they may end within a character.
 ///
 /// # Errors
 /// [`FenceError`], the first that applies.
-pub(crate) fn find_block(bytes: &[u8], limit: u64) -> Result<Block<'_>, FenceError> {
+pub(crate) fn find_block(bytes: &[u8], limit: u64, goes_on: bool) -> Result<Block<'_>, FenceError> {
     let (opening, closing) = locate(bytes, limit)?;
-    let whole = str::from_utf8(bytes).map_err(|error| {
-        let offset = error.valid_up_to();
-        let valid = str::from_utf8(&bytes[opening.min(offset)..offset]).unwrap_or_default();
-        FenceError::NotUtf8 { offset, at: Position::after(valid) }
-    })?;
-    let text = &whole[opening..closing];
+    let valid = match str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let offset = error.valid_up_to();
+            let valid = str::from_utf8(&bytes[..offset]).unwrap_or_default();
+            let is_cut = goes_on && error.error_len().is_none();
+            if !is_cut {
+                let at = Position::START.after(valid.get(opening..).unwrap_or_default());
+                return Err(FenceError::NotUtf8 { offset, at });
+            }
+            valid
+        }
+    };
+    let text = &valid[opening..closing];
     if let Some((offset, character)) = text.char_indices().find(|(_, character)| is_control(*character)) {
-        let at = Position::after(&text[..offset]);
+        let at = Position::START.after(&text[..offset]);
         return Err(FenceError::ControlCharacter { character, offset: opening + offset, at });
     }
-    Ok(Block { text, closing_line: Position::after(text).line })
+    Ok(Block { text, closing_line: Position::START.after(text).line })
 }
 
 #[cfg(test)]
@@ -174,7 +195,11 @@ mod tests {
             ("---\n----\n ---\n--- x\n---x\n---\n", "---\n----\n ---\n--- x\n---x\n", 6),
             ("---\na\n---\n---\n", "---\na\n", 3),
         ] {
-            assert_eq!(find_block(bytes.as_bytes(), LIMIT), Ok(Block { text, closing_line }), "{bytes:?}");
+            assert_eq!(
+                find_block(bytes.as_bytes(), LIMIT, false),
+                Ok(Block { text, closing_line }),
+                "{bytes:?}"
+            );
         }
     }
 
@@ -209,7 +234,7 @@ mod tests {
                 FenceError::ControlCharacter { character: '\u{9b}', offset: 7, at: at(2, 4) },
             ),
         ] {
-            assert_eq!(find_block(bytes, LIMIT), Err(error), "{}", bytes.escape_ascii());
+            assert_eq!(find_block(bytes, LIMIT, false), Err(error), "{}", bytes.escape_ascii());
         }
     }
 

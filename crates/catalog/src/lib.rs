@@ -6,11 +6,10 @@
 //! and applies [`parse_front_matter`] to the very bytes that were hashed.
 //!
 //! ```
-//! use skillfreeze_catalog::parse_front_matter;
-//! use skillfreeze_manifest::Limits;
+//! use skillfreeze_catalog::{ParseOptions, parse_front_matter};
 //!
 //! let bytes = b"---\nname: pdf-tools\ndescription: Reads PDF files\nversion: 1.10\n---\n# PDF\n";
-//! let front_matter = parse_front_matter(bytes, Some("pdf-tools"), &Limits::DEFAULT).unwrap();
+//! let front_matter = parse_front_matter(bytes, &ParseOptions::of("pdf-tools")).unwrap();
 //! assert_eq!(front_matter.id.as_str(), "pdf-tools");
 //! assert_eq!(front_matter.version.unwrap().as_str(), "1.10");
 //! ```
@@ -25,8 +24,15 @@ mod conflict;
 mod discovery;
 mod equal;
 mod fence;
+mod fields;
+mod findings;
 mod frontmatter;
 mod materializer;
+mod needs;
+mod node;
+mod permissions;
+mod recovery;
+mod references;
 mod registration;
 mod root_path;
 mod route;
@@ -34,6 +40,9 @@ mod scan;
 mod search;
 mod skill_file;
 mod source;
+mod specification;
+mod tools;
+mod value;
 mod walk;
 mod yaml;
 
@@ -46,8 +55,11 @@ pub use configuration::{
 };
 pub use conflict::ConflictPolicy;
 pub use discovery::{Discovery, DiscoveryError, Layers};
-pub use frontmatter::{DESCRIPTION_CHARS, FrontMatter, LARGE_SKILL_BYTES, ParseOptions, parse_front_matter};
+pub use frontmatter::{FrontMatter, LARGE_SKILL_BYTES, ParseOptions, front_matter_value, parse_front_matter};
 pub use materializer::Materializer;
+pub use needs::{Need, Permission, needs_of_script, needs_of_tools, undeclared};
+pub use permissions::{Filesystem, Permissions, Web};
+pub use references::{Reference, flat_resources, relative_references};
 pub use registration::{PackageDir, Registration};
 pub use root_path::{RootPath, RootPathError};
 pub use scan::{MAX_PACKAGES, ScanError, ScanOptions};
@@ -56,3 +68,5 @@ pub use source::{
     DEFAULT_RANK, Definition, FileSource, Layout, Links, REGISTERED_ID, REGISTERED_RANK, RESERVED_RANK,
     Source,
 };
+pub use specification::{COMPATIBILITY_CHARS, DESCRIPTION_CHARS};
+pub use value::Value;

@@ -34,20 +34,6 @@ pub(crate) struct SkillFile {
     pub(crate) link: Option<String>,
 }
 
-impl SkillFile {
-    /// What a parser of whole files takes: the file, or of one that was not read whole the front
-    /// matter, since the head may end within a character.
-    pub(crate) fn parsable(&self, limits: &Limits) -> &[u8] {
-        let is_whole = self.head.len() as u64 == self.size;
-        let closing = match fence::locate(&self.head, limits.front_matter_bytes) {
-            Ok((_, closing)) if !is_whole => closing,
-            _ => return &self.head,
-        };
-        let line = self.head[closing..].iter().position(|byte| *byte == b'\n');
-        &self.head[..line.map_or(self.head.len(), |length| closing + length + 1)]
-    }
-}
-
 /// Why there is no `SKILL.md` to be parsed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -157,9 +157,8 @@ impl Walk<'_> {
             let diagnostic = Diagnostic::new(Severity::Info, "no-front-matter", message);
             return Outcome::LeftOut(LeftOut::new(lead, seen, vec![diagnostic]));
         }
-        let options =
-            ParseOptions { directory: name, size: Some(head.size), ..ParseOptions::new(self.limits) };
-        match parse_front_matter(head.parsable(self.limits), &options) {
+        let options = ParseOptions { size: Some(head.size), limits: *self.limits, ..ParseOptions::of(name) };
+        match parse_front_matter(&head.head, &options) {
             Ok(front_matter) => Outcome::Package(Box::new(Found::new(lead, seen, front_matter))),
             Err(diagnostics) => Outcome::LeftOut(LeftOut::new(lead, seen, diagnostics)),
         }

@@ -5,112 +5,22 @@
 //! Anchors, aliases, tags, merge keys and directives are refused before anything is expanded, and
 //! depth and size are bounded while the events arrive, so that no input costs more than its length.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError};
+use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Span, StructureStyle};
 use skillfreeze_manifest::{Diagnostic, Severity};
 
 use crate::fence::{Position, is_control};
+use crate::node::{Content, Entry, Node, Notation};
 
 /// The most collections inside one another; public front matter has at most five.
 const MAX_DEPTH: usize = 16;
 /// The most keys, values and items together; public front matter has at most some dozens.
 const MAX_NODES: usize = 2048;
 
-/// A value and where it begins.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Node {
-    pub(crate) value: Value,
-    pub(crate) at: Position,
-}
-
-/// What a [`Node`] holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Value {
-    /// A scalar: its text after escapes and folding, and whether it stood there without quotes.
-    Text { text: String, plain: bool },
-    /// A list.
-    Sequence(Vec<Node>),
-    /// Keys and values, in the order of the file, no key twice.
-    Mapping(Vec<Entry>),
-}
-
-/// A key and its value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) key: String,
-    pub(crate) at: Position,
-    pub(crate) value: Node,
-}
-
-impl Node {
-    /// The type in words: what YAML 1.2's core schema makes of a plain scalar, and `date`.
-    pub(crate) fn describe(&self) -> &'static str {
-        match &self.value {
-            Value::Text { text, plain: true } => describe_plain(text),
-            Value::Text { .. } => "string",
-            Value::Sequence(_) => "sequence",
-            Value::Mapping(_) => "mapping",
-        }
-    }
-
-    /// Whether nothing, `~` or `null` stands there.
-    pub(crate) fn is_null(&self) -> bool {
-        self.describe() == "null"
-    }
-
-    /// The text of a scalar of any type.
-    pub(crate) fn scalar(&self) -> Option<&str> {
-        match &self.value {
-            Value::Text { text, .. } => Some(text),
-            _ => None,
-        }
-    }
-}
-
-fn describe_plain(text: &str) -> &'static str {
-    match text {
-        "" | "~" | "null" | "Null" | "NULL" => return "null",
-        "true" | "True" | "TRUE" | "false" | "False" | "FALSE" => return "boolean",
-        ".nan" | ".NaN" | ".NAN" => return "number",
-        _ => {}
-    }
-    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let based = |prefix: &str, base: u32| {
-        text.strip_prefix(prefix)
-            .is_some_and(|rest| !rest.is_empty() && rest.chars().all(|digit| digit.is_digit(base)))
-    };
-    if digits(unsigned) || based("0x", 16) || based("0o", 8) {
-        "integer"
-    } else if matches!(unsigned, ".inf" | ".Inf" | ".INF") || is_float(unsigned) {
-        "number"
-    } else if is_date(text) {
-        "date"
-    } else {
-        "string"
-    }
-}
-
-/// Whether a text without its sign is a float: `1.5`, `.5`, `1.`, `1e3`.
-fn is_float(text: &str) -> bool {
-    // What else Rust reads as a float, `inf`, `nan` and signs, has other characters or a sign in front.
-    text.starts_with(|first: char| first.is_ascii_digit() || first == '.')
-        && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-'))
-        && text.parse::<f64>().is_ok()
-}
-
-/// Whether a text begins as YAML 1.1's timestamps do, `2026-01-01` with a time after it or not.
-fn is_date(text: &str) -> bool {
-    let day = text.split(['T', 't', ' ', '\t']).next().unwrap_or_default();
-    let parts: Vec<&str> = day.split('-').collect();
-    let number = |part: &str, lengths: &[usize]| {
-        lengths.contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit())
-    };
-    matches!(parts[..], [year, month, day]
-        if number(year, &[4]) && number(month, &[1, 2]) && number(day, &[1, 2]))
-}
+/// What to do about a value that the grammar does not let stand without quotes.
+pub(crate) const COLON_HINT: &str = "quote the value or use `>-`: a plain value cannot hold `: `";
 
 /// Why a text is no front matter's YAML.
 #[derive(Debug, thiserror::Error)]
@@ -155,9 +65,7 @@ impl YamlError {
         let (message, hint) = match self {
             Self::Syntax { cause, .. } => (
                 format!("{self}: {}; no fence before line {closing_line}", cause.info()),
-                // Where a later version takes the value for text, it will say so with this hint too.
-                matches!(cause.kind(), ErrorKind::MappingValueNotAllowed)
-                    .then_some("quote the value or use `>-`: a plain value cannot hold `: `"),
+                matches!(cause.kind(), ErrorKind::MappingValueNotAllowed).then_some(COLON_HINT),
             ),
             // Text that begins with `&`, `*` or `!` is the usual reason.
             Self::Feature { feature: "an anchor" | "an alias" | "a tag", .. } => {
@@ -178,6 +86,47 @@ impl YamlError {
 /// # Errors
 /// Every key that stands twice, or the one fault after which nothing can be read.
 pub(crate) fn parse(text: &str) -> Result<Node, Vec<YamlError>> {
+    let (tree, fault) = read(text);
+    match fault {
+        Some(error) => Err(vec![error]),
+        None if !tree.duplicates.is_empty() => Err(tree.duplicates),
+        // Without any event of a node there is nothing, which is what a null says.
+        None => Ok(tree.root.unwrap_or_else(Node::nothing)),
+    }
+}
+
+/// A plain value of a block's top level that holds `: `, after which nothing can be read.
+pub(crate) struct StrayColon {
+    /// The column of the keys of the top level, counted from 1.
+    pub(crate) key_column: usize,
+    /// The offset of the value.
+    pub(crate) value: usize,
+    /// The offset of the colon, which the value holds.
+    pub(crate) colon: usize,
+}
+
+/// Finds the colon where that is the first fault of a text.
+pub(crate) fn stray_colon(text: &str) -> Option<StrayColon> {
+    let (tree, fault) = read(text);
+    let Some(YamlError::Syntax { cause, .. }) = fault else { return None };
+    if !matches!(cause.kind(), ErrorKind::MappingValueNotAllowed) {
+        return None;
+    }
+    // The parser hands over all of the value that is before the colon, and then fails.
+    let [Open::Mapping { entries, notation: Notation::Block, key: None, .. }] = &tree.open[..] else {
+        return None;
+    };
+    let Entry { at, value, .. } = entries.last()?;
+    let colon = cause.marker().byte_offset()?;
+    let between = text.get(value.range.end..colon)?;
+    let is_it = value.notation == Notation::Plain
+        && !value.range.is_empty()
+        && between.bytes().all(|byte| matches!(byte, b' ' | b'\t'));
+    is_it.then_some(StrayColon { key_column: at.column, value: value.range.start, colon })
+}
+
+/// Reads as far as it goes.
+fn read(text: &str) -> (Tree, Option<YamlError>) {
     let options = granit_parser::options! {
         disallow_directives: true,
         bom_inside_document_as_content: true,
@@ -187,21 +136,22 @@ pub(crate) fn parse(text: &str) -> Result<Node, Vec<YamlError>> {
     };
     let mut tree = Tree::default();
     for event in Parser::new_from_str_with_options(text, options) {
-        let taken = event.map_err(refuse).and_then(|(event, span)| tree.take(event, position(&span.start)));
+        let taken = event.map_err(refuse).and_then(|(event, span)| tree.take(event, &span));
         if let Err(error) = taken {
-            return Err(vec![error]);
+            return (tree, Some(error));
         }
     }
-    if !tree.duplicates.is_empty() {
-        return Err(tree.duplicates);
-    }
-    // Without any event of a node there is nothing, which is what a null says.
-    let nothing = Value::Text { text: String::new(), plain: true };
-    Ok(tree.root.unwrap_or(Node { value: nothing, at: Position { line: 1, column: 1 } }))
+    (tree, None)
 }
 
 fn position(marker: &Marker) -> Position {
     Position { line: marker.line(), column: marker.col() + 1 }
+}
+
+/// The bytes of a span; every marker of a parser that reads a text has its offset.
+fn range(span: &Span) -> Range<usize> {
+    let start = span.start.byte_offset().unwrap_or_default();
+    start..span.end.byte_offset().unwrap_or(start)
 }
 
 fn refuse(cause: ScanError) -> YamlError {
@@ -229,18 +179,24 @@ struct Tree {
 enum Open {
     Sequence {
         at: Position,
+        start: usize,
+        notation: Notation,
         items: Vec<Node>,
     },
     Mapping {
         at: Position,
+        start: usize,
+        notation: Notation,
         entries: Vec<Entry>,
         seen: BTreeMap<String, Position>,
-        key: Option<(String, Position)>,
+        key: Option<(String, Position, Range<usize>)>,
     },
 }
 
 impl Tree {
-    fn take(&mut self, event: Event<'_>, at: Position) -> Result<(), YamlError> {
+    fn take(&mut self, event: Event<'_>, span: &Span) -> Result<(), YamlError> {
+        let (at, range) = (position(&span.start), range(span));
+        let start = range.start;
         match event {
             Event::DocumentStart(..) => {
                 self.documents += 1;
@@ -253,20 +209,34 @@ impl Tree {
             }
             Event::Scalar(text, style, anchor, tag) => {
                 self.start(at, anchor, tag.is_some())?;
-                self.scalar(text, style == ScalarStyle::Plain, at)?;
+                let notation = match style {
+                    ScalarStyle::Plain => Notation::Plain,
+                    ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => Notation::Quoted,
+                    _ => Notation::Block,
+                };
+                // The parser gives `~` for nothing.
+                let is_nothing = notation == Notation::Plain && range.is_empty();
+                let text = if is_nothing { String::new() } else { text.into_owned() };
+                self.scalar(Node { content: Content::Text(text), notation, at, range })?;
             }
-            Event::SequenceStart(_, anchor, tag) => {
+            Event::SequenceStart(style, anchor, tag) => {
                 self.start_collection(at, anchor, tag.is_some())?;
-                self.open.push(Open::Sequence { at, items: Vec::new() });
+                let notation = notation(style);
+                self.open.push(Open::Sequence { at, start, notation, items: Vec::new() });
             }
-            Event::MappingStart(_, anchor, tag) => {
+            Event::MappingStart(style, anchor, tag) => {
                 self.start_collection(at, anchor, tag.is_some())?;
-                self.open.push(Open::Mapping { at, entries: Vec::new(), seen: BTreeMap::new(), key: None });
+                let (notation, seen) = (notation(style), BTreeMap::new());
+                self.open.push(Open::Mapping { at, start, notation, entries: Vec::new(), seen, key: None });
             }
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
-                Some(Open::Sequence { at, items }) => self.finish(Node { value: Value::Sequence(items), at }),
-                Some(Open::Mapping { at, entries, .. }) => {
-                    self.finish(Node { value: Value::Mapping(entries), at })
+                Some(Open::Sequence { at, start, notation, items }) => {
+                    let content = Content::Sequence(items);
+                    self.finish(Node { content, notation, at, range: start..range.end });
+                }
+                Some(Open::Mapping { at, start, notation, entries, .. }) => {
+                    let content = Content::Mapping(entries);
+                    self.finish(Node { content, notation, at, range: start..range.end });
                 }
                 None => {}
             },
@@ -301,16 +271,17 @@ impl Tree {
         Ok(())
     }
 
-    fn scalar(&mut self, text: Cow<'_, str>, plain: bool, at: Position) -> Result<(), YamlError> {
+    fn scalar(&mut self, node: Node) -> Result<(), YamlError> {
+        let at = node.at;
+        let Content::Text(text) = &node.content else { return Ok(()) };
         if let Some(character) = text.chars().find(|character| is_control(*character)) {
             return Err(YamlError::ControlCharacter { at, character });
         }
-        let text = text.into_owned();
         if let Some(Open::Mapping { seen, key: key @ None, .. }) = self.open.last_mut() {
-            if plain && text == "<<" {
+            if node.notation == Notation::Plain && text == "<<" {
                 return Err(YamlError::Feature { at, feature: "a merge key" });
             }
-            match seen.get(&text) {
+            match seen.get(text) {
                 Some(first) => {
                     self.duplicates.push(YamlError::DuplicateKey { at, key: text.clone(), first: *first });
                 }
@@ -318,9 +289,9 @@ impl Tree {
                     seen.insert(text.clone(), at);
                 }
             }
-            *key = Some((text, at));
+            *key = Some((text.clone(), at, node.range));
         } else {
-            self.finish(Node { value: Value::Text { text, plain }, at });
+            self.finish(node);
         }
         Ok(())
     }
@@ -330,11 +301,18 @@ impl Tree {
         match self.open.last_mut() {
             Some(Open::Sequence { items, .. }) => items.push(node),
             Some(Open::Mapping { entries, key, .. }) => {
-                if let Some((key, at)) = key.take() {
-                    entries.push(Entry { key, at, value: node });
+                if let Some((key, at, range)) = key.take() {
+                    entries.push(Entry { key, at, range, value: node });
                 }
             }
             None => self.root = Some(node),
         }
+    }
+}
+
+fn notation(style: StructureStyle) -> Notation {
+    match style {
+        StructureStyle::Flow => Notation::Flow,
+        StructureStyle::Block => Notation::Block,
     }
 }

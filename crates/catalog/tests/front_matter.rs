@@ -2,15 +2,12 @@
 
 use proptest::prelude::*;
 use skillfreeze_catalog::{
-    DESCRIPTION_CHARS, FrontMatter, LARGE_SKILL_BYTES, ParseOptions, parse_front_matter,
+    DESCRIPTION_CHARS, FrontMatter, LARGE_SKILL_BYTES, ParseOptions, Value, parse_front_matter,
 };
 use skillfreeze_manifest::{Diagnostic, Limits, Severity};
 
 fn parse(text: impl AsRef<[u8]>) -> Result<FrontMatter, Vec<Diagnostic>> {
-    parse_front_matter(
-        text.as_ref(),
-        &ParseOptions { directory: Some("demo"), ..ParseOptions::new(&Limits::DEFAULT) },
-    )
+    parse_front_matter(text.as_ref(), &ParseOptions::of("demo"))
 }
 
 /// The values of a block with a good name that ends in `lines`.
@@ -79,11 +76,7 @@ fn faults_have_a_code_and_a_place() {
         ("---\nname: demo\ndescription: d\n\n# Title\ntext\n".to_owned(), &["fm-unterminated 1:1"]),
         (format!("---\nx: {}\n---\n", "a".repeat(5_000_000)), &["fm-too-large 1:1"]),
         // The grammar.
-        (
-            "---\nname: demo\ndescription: Use when: foo\nallowed-tools: Read\n---\n".to_owned(),
-            &["fm-yaml 3:22"],
-        ),
-        ("---\nname: demo\ndescription: é: é: b\n---\n".to_owned(), &["fm-yaml 3:15"]),
+        ("---\nname: demo\nmetadata:\n  é: é: b\n---\n".to_owned(), &["fm-yaml 4:7"]),
         (
             "---\nname: demo\ndescription: |\n  x\n---not-a-fence\nallowed-tools: Bash\n---\n".to_owned(),
             &["fm-yaml 5:1"],
@@ -155,7 +148,7 @@ fn depth_up_to_the_limit_is_fine() {
 #[test]
 fn hints_say_what_to_do() {
     for (text, hint) in [
-        ("---\nname: demo\ndescription: Use when: foo\n---\n", "quote the value or use `>-`"),
+        ("---\nname: demo\nmetadata:\n  a: b: c\n---\n", "quote the value or use `>-`"),
         ("---\rname: demo\r---\r", "LF or CRLF"),
         ("\u{feff}\u{feff}---\nname: demo\n---\n", "begin the file"),
         ("---\nname: 123\ndescription: d\n---\n", "quote the value"),
@@ -177,9 +170,11 @@ fn text_keeps_its_source_form() {
     assert_eq!(front_matter.version.unwrap().as_str(), "1.10");
     assert_eq!(front_matter.license.as_deref(), Some("010"));
     assert_eq!(front_matter.compatibility.as_deref(), Some("a b"));
-    assert_eq!(front_matter.allowed_tools.as_deref(), Some("Read Write"));
-    let metadata: Vec<_> =
-        front_matter.metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    assert_eq!(front_matter.allowed_tools, ["Read", "Write"]);
+    assert_eq!(front_matter.metadata["list"], Value::Sequence(vec![Value::Text("a".to_owned())]));
+    let texts =
+        front_matter.metadata.iter().filter_map(|(key, value)| Some((key.as_str(), value.as_text()?)));
+    let metadata: Vec<_> = texts.collect();
     let expected = [
         ("flag", "no"),
         ("n", "0x1F"),
@@ -261,8 +256,7 @@ fn names_and_ids() {
         assert_eq!(brief(&front_matter.diagnostics), expected, "{lines:?}");
     }
     let anywhere =
-        parse_front_matter(b"---\nname: x\ndescription: d\n---\n", &ParseOptions::new(&Limits::DEFAULT))
-            .unwrap();
+        parse_front_matter(b"---\nname: x\ndescription: d\n---\n", &ParseOptions::default()).unwrap();
     assert_eq!(brief(&anywhere.diagnostics), [""; 0]);
 }
 
@@ -337,7 +331,7 @@ proptest! {
         bytes in proptest::collection::vec(any::<u8>(), 0..60),
     ) {
         for input in [text.as_bytes(), &bytes, &[b"---\n", &bytes[..], b"\n---"].concat()] {
-            let diagnostics = match parse_front_matter(input, &ParseOptions::new(&Limits::DEFAULT)) {
+            let diagnostics = match parse_front_matter(input, &ParseOptions::default()) {
                 Ok(front_matter) => front_matter.diagnostics,
                 Err(diagnostics) => diagnostics,
             };
@@ -345,4 +339,54 @@ proptest! {
             prop_assert!(diagnostics.iter().all(|diagnostic| diagnostic.line.unwrap_or(1) <= lines));
         }
     }
+}
+
+/// The beginning of a file tells as much as the whole of it, when its size is known.
+#[test]
+fn a_beginning_is_enough() {
+    let block = "---\nname: demo\ndescription: d\n---\n";
+    let limits = Limits { front_matter_bytes: block.len() as u64, ..Limits::DEFAULT };
+    let whole = format!("{block}{}", "é".repeat(LARGE_SKILL_BYTES));
+    let parse = |bytes: &[u8], size| {
+        parse_front_matter(bytes, &ParseOptions { limits, size, ..ParseOptions::of("demo") })
+    };
+    let size = Some(whole.len() as u64);
+    let expected = parse(whole.as_bytes(), None).unwrap();
+    assert!(expected.diagnostics.iter().any(|found| found.code == "skill-md-large"));
+    for length in block.len() + 1..block.len() + 5 {
+        assert_eq!(parse(&whole.as_bytes()[..length], size).unwrap(), expected, "{length}");
+    }
+    assert_eq!(parse(whole.as_bytes(), Some(1)).unwrap(), expected, "it grew while it was read");
+
+    // A character is cut only where the file goes on.
+    let cut = &whole.as_bytes()[..block.len() + 1];
+    for size in [None, Some(cut.len() as u64)] {
+        assert_eq!(brief(&parse(cut, size).unwrap_err()), ["not-utf8 5:1"]);
+    }
+    let faulty = [block.as_bytes(), b"\xff", "é".as_bytes()].concat();
+    assert_eq!(brief(&parse(&faulty, Some(1000)).unwrap_err()), ["not-utf8 5:1"]);
+    let too_large = format!("---\nx: {}\n---\n", "é".repeat(100));
+    for length in [block.len() + 1, block.len() + 2] {
+        let found = parse(&too_large.as_bytes()[..length], Some(too_large.len() as u64)).unwrap_err();
+        assert_eq!(brief(&found), ["fm-too-large 1:1"]);
+    }
+}
+
+#[test]
+fn findings_show_their_lines() {
+    for (text, line) in [
+        ("\u{feff}----\n", "----"),
+        ("---\r\nname: demo\r\ndescription: &a é\r\n---\r\n", "description: &a é"),
+        ("---\nname: demo\ndescription: a\0b\n---\n", "description: a\0b"),
+        ("---\nname: 12 # x\ndescription: d\n---\n", "name: 12 # x"),
+    ] {
+        let found = parse(text).unwrap_err();
+        assert_eq!(found[0].excerpt.as_deref(), Some(line), "{text:?}");
+        assert!(!format!("{}", found[0]).contains(line), "only where it is asked for");
+    }
+    let found = parse(b"---\nname: demo\ndescription: d\n---\nb\xffdy\n").unwrap_err();
+    assert_eq!(found[0].excerpt.as_deref(), Some("b\u{fffd}dy"));
+    let long = "x".repeat(10_000);
+    let found = parse(format!("---\nname: demo\ndescription: *{long}\n---\n")).unwrap_err();
+    assert_eq!(found[0].excerpt.as_deref(), Some(format!("description: *{long}").as_str()));
 }

@@ -38,7 +38,7 @@ pub struct Diagnostic {
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// The line that it points to, as it stands in the file: shown to a reader, and no part of the data.
+    /// The text of the line, as it is in the file and without its end: for people, never in JSON.
     #[serde(skip)]
     pub excerpt: Option<String>,
 }
@@ -81,7 +81,7 @@ impl Diagnostic {
         self
     }
 
-    /// Gives the text of the line that it points to.
+    /// Gives the text of the line that it is about.
     #[must_use]
     pub fn excerpt(mut self, line: impl Into<String>) -> Self {
         self.excerpt = Some(line.into());

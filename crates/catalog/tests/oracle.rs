@@ -1,0 +1,62 @@
+//! The parser against another one: PyYAML, without types, on every real file that it accepts.
+#![expect(clippy::disallowed_methods, reason = "unpacks archives and reads them by path")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use skillfreeze_catalog::{ParseOptions, front_matter_value, parse_front_matter};
+use skillfreeze_testing::{corpora, skip};
+
+/// Prints a line for each file: its path and its front matter, where PyYAML reads it.
+///
+/// The system's Python, which has the system's packages.
+const PYTHON: &str = "/usr/bin/python3";
+const SCRIPT: &str = r#"
+import json, pathlib, sys, yaml
+for path in sorted(pathlib.Path(sys.argv[1]).rglob("SKILL.md")):
+    block = path.read_bytes().decode("utf-8-sig").split("\n---", 1)[0] + "\n"
+    try:
+        print(json.dumps([str(path), yaml.load(block, yaml.BaseLoader)]))
+    except yaml.YAMLError:
+        # What the authors wrote in the one line of their description, which holds a colon.
+        line = block.splitlines()[2]
+        print(json.dumps([str(path), line.removeprefix("description: ").strip()]))
+"#;
+
+#[test]
+fn text_values_equal_those_of_pyyaml() {
+    let Some(corpora) = corpora() else { skip!("SKILLFREEZE_CORPORA is not set") };
+    if !Command::new(PYTHON).args(["-c", "import yaml"]).status().is_ok_and(|status| status.success()) {
+        skip!("{PYTHON} has no PyYAML");
+    }
+    let temp = tempfile::tempdir().unwrap();
+    for archive in ["bioskills.tar.zst", "nvidia-signed.tar.zst"] {
+        let mut tar = Command::new("tar");
+        let status =
+            tar.args(["--zstd", "-xf"]).arg(corpora.join(archive)).arg("-C").arg(temp.path()).status();
+        assert!(status.unwrap().success());
+    }
+    let output = Command::new(PYTHON).args(["-c", SCRIPT]).arg(temp.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+
+    let (mut equal, mut recovered) = (0, 0);
+    for line in str::from_utf8(&output.stdout).unwrap().lines() {
+        let (path, expected): (String, Value) = serde_json::from_str(line).unwrap();
+        let bytes = fs::read(Path::new(&path)).unwrap();
+        let options = ParseOptions::default();
+        if let Value::String(description) = expected {
+            let front_matter = parse_front_matter(&bytes, &options).unwrap();
+            assert_eq!(front_matter.description, description, "{path}");
+            let warnings = front_matter.diagnostics.iter().filter(|found| found.code == "fm-recovered");
+            assert_eq!(warnings.count(), 1, "{path}");
+            recovered += 1;
+        } else {
+            let values = front_matter_value(&bytes, &options).unwrap();
+            assert_eq!(serde_json::to_value(&values).unwrap(), expected, "{path}");
+            equal += 1;
+        }
+    }
+    assert_eq!((equal, recovered), (619, 13));
+}
