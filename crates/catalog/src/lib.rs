@@ -17,6 +17,7 @@
 
 mod conflict;
 mod discovery;
+mod edit;
 mod fence;
 mod fields;
 mod findings;
@@ -35,6 +36,7 @@ mod yaml;
 
 pub use conflict::{Catalog, Found, LeftOut};
 pub use discovery::{MAX_PACKAGES, ScanError, ScanOptions};
+pub use edit::{Edit, EditError, edit_front_matter};
 pub use frontmatter::{FrontMatter, LARGE_SKILL_BYTES, ParseOptions, front_matter_value, parse_front_matter};
 pub use needs::{Need, Permission, needs_of_script, needs_of_tools, undeclared};
 pub use permissions::{Filesystem, Permissions, Web};
