@@ -24,7 +24,7 @@ impl Findings {
         self.found.push(Diagnostic::new(severity, code, message));
     }
 
-    /// Says something about a place; the result takes a hint.
+    /// Says something about a place.
     pub(crate) fn say_at(
         &mut self,
         at: Position,

@@ -22,6 +22,7 @@ mod config_file;
 mod configuration;
 mod conflict;
 mod discovery;
+mod edit;
 mod equal;
 mod fence;
 mod fields;
@@ -55,6 +56,7 @@ pub use configuration::{
 };
 pub use conflict::ConflictPolicy;
 pub use discovery::{Discovery, DiscoveryError, Layers};
+pub use edit::{Edit, EditError, edit_front_matter};
 pub use frontmatter::{FrontMatter, LARGE_SKILL_BYTES, ParseOptions, front_matter_value, parse_front_matter};
 pub use materializer::Materializer;
 pub use needs::{Need, Permission, needs_of_script, needs_of_tools, undeclared};

@@ -71,7 +71,10 @@ fn find(text: &str) -> Vec<(Range<usize>, Position)> {
     let mut key_column = None;
     let mut from = 0;
     let mut at = Position::START;
-    while let Some(stray) = yaml::stray_colon(&text[from..]) {
+    // With more there are too many keys for any block.
+    while found.len() < yaml::MAX_NODES
+        && let Some(stray) = yaml::stray_colon(&text[from..])
+    {
         let (value, colon) = (from + stray.value, from + stray.colon);
         if value >= body || *key_column.get_or_insert(stray.key_column) != stray.key_column {
             break;

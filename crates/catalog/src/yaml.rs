@@ -17,7 +17,7 @@ use crate::node::{Content, Entry, Node, Notation};
 /// The most collections inside one another; public front matter has at most five.
 const MAX_DEPTH: usize = 16;
 /// The most keys, values and items together; public front matter has at most some dozens.
-const MAX_NODES: usize = 2048;
+pub(crate) const MAX_NODES: usize = 2048;
 
 /// What to do about a value that the grammar does not let stand without quotes.
 pub(crate) const COLON_HINT: &str = "quote the value or use `>-`: a plain value cannot hold `: `";

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use skillfreeze_catalog::{ParseOptions, front_matter_value, parse_front_matter};
 use skillfreeze_testing::{corpora, skip};
 
@@ -19,10 +19,11 @@ for path in sorted(pathlib.Path(sys.argv[1]).rglob("SKILL.md")):
     block = path.read_bytes().decode("utf-8-sig").split("\n---", 1)[0] + "\n"
     try:
         print(json.dumps([str(path), yaml.load(block, yaml.BaseLoader)]))
-    except yaml.YAMLError:
+    except yaml.YAMLError as error:
         # What the authors wrote in the one line of their description, which holds a colon.
         line = block.splitlines()[2]
-        print(json.dumps([str(path), line.removeprefix("description: ").strip()]))
+        place = [error.problem_mark.line + 1, error.problem_mark.column + 1]
+        print(json.dumps([str(path), [line.removeprefix("description: ").strip(), place]]))
 "#;
 
 #[test]
@@ -46,11 +47,16 @@ fn text_values_equal_those_of_pyyaml() {
         let (path, expected): (String, Value) = serde_json::from_str(line).unwrap();
         let bytes = fs::read(Path::new(&path)).unwrap();
         let options = ParseOptions::default();
-        if let Value::String(description) = expected {
+        if let Value::Array(expected) = expected {
             let front_matter = parse_front_matter(&bytes, &options).unwrap();
-            assert_eq!(front_matter.description, description, "{path}");
-            let warnings = front_matter.diagnostics.iter().filter(|found| found.code == "fm-recovered");
-            assert_eq!(warnings.count(), 1, "{path}");
+            assert_eq!(Value::from(front_matter.description), expected[0], "{path}");
+            // PyYAML's mark is the place of the warning, and of the error where nothing is recovered.
+            let strict = parse_front_matter(&bytes, &ParseOptions { strict: true, ..options }).unwrap_err();
+            for (found, code) in [(&front_matter.diagnostics, "fm-recovered"), (&strict, "fm-yaml")] {
+                let found: Vec<_> = found.iter().filter(|found| found.code == code).collect();
+                assert_eq!(found.len(), 1, "{path}");
+                assert_eq!(json!([found[0].line, found[0].column]), expected[1], "{path}");
+            }
             recovered += 1;
         } else {
             let values = front_matter_value(&bytes, &options).unwrap();
