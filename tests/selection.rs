@@ -125,8 +125,8 @@ fn what_cannot_be_meant_is_refused_before_anything_is_frozen() {
         (&["broken", "--source", "src"], 6, "selection-invalid"),
         (&["--all", "pdf"], 2, "usage"),
         (&["--all", "--none"], 2, "usage"),
-        (&["pdf", "--source", "absent"], 4, "not-found"),
-        (&["pdf", "--source", "src/pdf/SKILL.md"], 2, "not-a-directory"),
+        (&["pdf", "--source", "absent"], 4, "root-absent"),
+        (&["pdf", "--source", "src/pdf/SKILL.md"], 2, "root-not-a-directory"),
         (&["pdf", "--source", "src", "--source", "src"], 2, "source-twice"),
     ] {
         env.run([&["prepare", "--json"], arguments].concat()).fails(status, code);

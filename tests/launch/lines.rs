@@ -56,7 +56,7 @@ fn an_error_is_the_last_line_however_early_it_comes() {
         for (arguments, status, before, code) in [
             (&[&unknown, "--", "true"][..], 125, &[][..], "snapshot-unknown"),
             (&["sha256:nonsense", "--", "true"], 125, &[], "usage"),
-            (&["--source", "none", "--", "true"], 125, &[], "not-found"),
+            (&["--source", "none", "--", "true"], 125, &[], "root-absent"),
             (&["--source", "src", "-s", "none", "--", "true"], 125, &[], "selection-unknown"),
             (&["--source", "src", "-s", "!", "--", "true"], 125, &[], "reference"),
             (&[digest, "--workspace", "none", "--", "true"], 125, &[], "not-found"),

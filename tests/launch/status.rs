@@ -60,7 +60,7 @@ fn what_is_the_programs_own_failure_has_status_125() {
             (&["run", "--json", "sha256:x", "--", "true"], "usage"),
             (&["run", "--json", &unknown, "--", "true"], "snapshot-unknown"),
             (&["run", "--json", "--source", "src", "-s", "other", "--", "true"], "selection-unknown"),
-            (&["run", "--json", "--source", "no-such-source", "--", "true"], "not-found"),
+            (&["run", "--json", "--source", "no-such-source", "--", "true"], "root-absent"),
             (&["run", "--json", &place.digest, "--record", "none/x", "--", "true"], "not-found"),
         ] {
             place.env.run(arguments).fails(125, code);

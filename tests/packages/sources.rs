@@ -42,15 +42,21 @@ fn a_source_that_is_no_directory_is_a_mistake_of_the_command_line() {
         let env = environment(*runner);
         package(env.work().join("src"), "ok");
         file(env.work().join("file"), "");
-        for (given, status, code) in
-            [("file", 2, "not-a-directory"), ("absent", 4, "not-found"), ("file/below", 4, "not-found")]
-        {
+        for (given, status, code, of_add) in [
+            ("file", 2, "root-not-a-directory", "not-a-directory"),
+            ("absent", 4, "root-absent", "not-found"),
+            ("file/below", 4, "root-absent", "not-found"),
+        ] {
             for command in ["prepare", "list"] {
-                let error = env.run([command, "--source", "src", "--source", given, "--json"]);
-                let error = error.fails(status, code);
+                let said = env.run([command, "--source", "src", "--source", given, "--json"]);
+                let error = said.fails(status, code);
                 assert!(text(&error["message"]).contains(given), "{error}");
+                // What there is in the others is listed all the same, as by `ls`.
+                let listed: Value = serde_json::from_str(&said.stdout).unwrap_or_default();
+                let expected = if command == "list" { vec!["ok"] } else { vec![] };
+                assert_eq!(texts(&listed["skills"], "id"), expected, "{said:?}");
             }
-            env.run(["add", given, "--json"]).fails(status, code);
+            env.run(["add", given, "--json"]).fails(status, of_add);
         }
         env.run(["list", "--source", "src", "--source", "src", "--json"]).fails(2, "source-twice");
         assert_eq!(names(env.root().join("snapshots/sha256")), [""; 0]);

@@ -10,7 +10,7 @@ use serde::Serialize;
 use skillfreeze_manifest::{Diagnostic, Digest, Form, LinkRoot, SkillId, escape_bytes, to_canonical_bytes};
 
 use crate::collection::Collection;
-use crate::frontmatter::FrontMatter;
+use crate::front_matter::FrontMatter;
 use crate::route::Seen;
 use crate::source::{Definition, Source};
 use crate::walk::Lead;

@@ -8,14 +8,17 @@
 //! Nothing is opened here: texts come in, data goes out. One fault in any file fails the whole: a
 //! configuration of which a part is left out would be another one.
 
+pub(crate) mod error;
+pub(crate) mod file;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use camino::Utf8Path;
 use serde::Deserialize;
 use skillfreeze_manifest::{Limits, SkillId};
 
-use crate::config_error::{ConfigError, ConfigPlace};
-use crate::config_file::{ConfigFile, LimitsTable};
+use crate::configuration::error::{ConfigError, ConfigPlace};
+use crate::configuration::file::{ConfigFile, LimitsTable};
 use crate::conflict::ConflictPolicy;
 use crate::root_path::RootPath;
 use crate::source::{Layout, Links};

@@ -17,23 +17,12 @@
 
 mod catalog;
 mod collection;
-mod config_error;
-mod config_file;
 mod configuration;
 mod conflict;
 mod discovery;
-mod edit;
 mod equal;
-mod fence;
-mod fields;
-mod findings;
-mod frontmatter;
+mod front_matter;
 mod materializer;
-mod needs;
-mod node;
-mod permissions;
-mod recovery;
-mod references;
 mod registration;
 mod root_path;
 mod route;
@@ -41,27 +30,27 @@ mod scan;
 mod search;
 mod skill_file;
 mod source;
-mod specification;
-mod tools;
-mod value;
 mod walk;
-mod yaml;
 
 pub use catalog::{Catalog, CatalogSource, Found, Handle, LeftOut, Located, Place, Stale};
 pub use collection::{COLLECTION_FILE, COUNT_PLACEHOLDER, Collection};
-pub use config_error::{ConfigError, ConfigPlace, Whose};
-pub use config_file::MAX_CONFIG_BYTES;
+pub use configuration::error::{ConfigError, ConfigPlace, Whose};
+pub use configuration::file::MAX_CONFIG_BYTES;
 pub use configuration::{
     Approval, CONVENTIONAL_IDS, ConfigLayers, ConfigText, Configuration, SourceConfig, Trust,
 };
 pub use conflict::ConflictPolicy;
 pub use discovery::{Discovery, DiscoveryError, Layers};
-pub use edit::{Edit, EditError, edit_front_matter};
-pub use frontmatter::{FrontMatter, LARGE_SKILL_BYTES, ParseOptions, front_matter_value, parse_front_matter};
+pub use front_matter::edit::{Edit, EditError, edit_front_matter};
+pub use front_matter::needs::{Need, Permission, needs_of_script, needs_of_tools, undeclared};
+pub use front_matter::permissions::{Filesystem, Permissions, Web};
+pub use front_matter::references::{Reference, flat_resources, relative_references};
+pub use front_matter::specification::{COMPATIBILITY_CHARS, DESCRIPTION_CHARS};
+pub use front_matter::value::Value;
+pub use front_matter::{
+    FrontMatter, LARGE_SKILL_BYTES, ParseOptions, front_matter_value, parse_front_matter,
+};
 pub use materializer::Materializer;
-pub use needs::{Need, Permission, needs_of_script, needs_of_tools, undeclared};
-pub use permissions::{Filesystem, Permissions, Web};
-pub use references::{Reference, flat_resources, relative_references};
 pub use registration::{PackageDir, Registration};
 pub use root_path::{RootPath, RootPathError};
 pub use scan::{MAX_PACKAGES, ScanError, ScanOptions};
@@ -70,5 +59,3 @@ pub use source::{
     DEFAULT_RANK, Definition, FileSource, Layout, Links, REGISTERED_ID, REGISTERED_RANK, RESERVED_RANK,
     Source,
 };
-pub use specification::{COMPATIBILITY_CHARS, DESCRIPTION_CHARS};
-pub use value::Value;

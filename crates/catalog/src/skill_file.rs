@@ -16,7 +16,7 @@ use skillfreeze_manifest::{
     describe_kind, escape_bytes, list_dir, open_dir, open_file, read_link, resolve_link,
 };
 
-use crate::fence;
+use crate::front_matter::fence;
 
 /// The beginning of a `SKILL.md`, and what tells later whether it is still the same.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use skillfreeze_manifest::{
 
 use crate::catalog::{Found, LeftOut};
 use crate::collection::{self, COLLECTION_FILE, Collection};
-use crate::frontmatter::{ParseOptions, parse_front_matter};
+use crate::front_matter::{ParseOptions, parse_front_matter};
 use crate::route::Seen;
 use crate::skill_file::{SkillFile, SkillFileError, read_skill_file};
 use crate::source::{Links, Source};
@@ -152,7 +152,7 @@ impl Walk<'_> {
 
     fn package(&self, lead: &Lead, seen: Seen, head: &SkillFile, name: Option<&str>) -> Outcome {
         // Notes lie beside flat packages; what does not begin as one is not meant as one.
-        if lead.form == Form::File && !crate::fence::begins(&head.head) {
+        if lead.form == Form::File && !crate::front_matter::fence::begins(&head.head) {
             let message = "the file does not begin with front matter";
             let diagnostic = Diagnostic::new(Severity::Info, "no-front-matter", message);
             return Outcome::LeftOut(LeftOut::new(lead, seen, vec![diagnostic]));

@@ -423,14 +423,14 @@ mod tests {
         let path = Utf8PathBuf::from_path_buf(temp.path().join("src")).unwrap();
         let source = FileSource::new(Definition::new("src", path), open("src"));
         let discovery = Discovery::new(vec![Arc::new(source)], ConflictPolicy::First).unwrap();
-        let catalog = discovery.scan(&ScanOptions::default()).unwrap();
-        let in_force = InForce {
-            catalog: &catalog,
-            precedence: Precedence::Sources,
-            enabled: &|_| true,
-            wanted: &BTreeSet::new(),
-        };
         let all = |describe: &dyn Describe| {
+            let catalog = discovery.scan(&ScanOptions::default()).unwrap();
+            let in_force = InForce {
+                catalog: &catalog,
+                precedence: Precedence::Sources,
+                enabled: &|_| true,
+                wanted: &BTreeSet::new(),
+            };
             let limits = Limits::DEFAULT;
             let options =
                 AddOptions { describe, limits, drop_bytecode: false, activate: false, progress: &Silent };

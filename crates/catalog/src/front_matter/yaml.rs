@@ -11,8 +11,8 @@ use std::ops::Range;
 use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Span, StructureStyle};
 use skillfreeze_manifest::{Diagnostic, Severity};
 
-use crate::fence::{Position, is_control};
-use crate::node::{Content, Entry, Node, Notation};
+use crate::front_matter::fence::{Position, is_control};
+use crate::front_matter::node::{Content, Entry, Node, Notation};
 
 /// The most collections inside one another; public front matter has at most five.
 const MAX_DEPTH: usize = 16;

@@ -13,11 +13,11 @@ use std::ops::Range;
 
 use skillfreeze_manifest::{Diagnostic, Limits};
 
-use crate::fence::{find_block, locate};
-use crate::findings::illustrate;
-use crate::node::{Content, Entry, Node, Notation};
-use crate::value::Value;
-use crate::yaml;
+use crate::front_matter::fence::{find_block, locate};
+use crate::front_matter::findings::illustrate;
+use crate::front_matter::node::{Content, Entry, Node, Notation};
+use crate::front_matter::value::Value;
+use crate::front_matter::yaml;
 
 /// The keys whose values must be text; what looks like a number is put in quotes there.
 const TEXT_KEYS: [&str; 3] = ["name", "id", "description"];

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 
 use skillfreeze_manifest::{Diagnostic, SKILL_FILE, Severity};
 
-use crate::fence::Position;
-use crate::node::Node;
+use crate::front_matter::fence::Position;
+use crate::front_matter::node::Node;
 
 /// Bytes of all excerpts of one file together, for each byte of a front matter's limit.
 ///

@@ -7,7 +7,7 @@
 use pulldown_cmark::{Event, LinkType, Parser, Tag};
 use skillfreeze_manifest::{Diagnostic, Limits, Severity};
 
-use crate::fence::{self, Position};
+use crate::front_matter::fence::{self, Position};
 
 /// The most references that are told one by one.
 const MAX_TOLD: usize = 100;

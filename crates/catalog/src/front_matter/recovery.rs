@@ -14,9 +14,9 @@ use std::ops::Range;
 
 use skillfreeze_manifest::{Diagnostic, Severity};
 
-use crate::fence::Position;
-use crate::node::Node;
-use crate::yaml::{self, COLON_HINT, YamlError};
+use crate::front_matter::fence::Position;
+use crate::front_matter::node::Node;
+use crate::front_matter::yaml::{self, COLON_HINT, YamlError};
 
 /// Blanks and line ends; other white space is text to YAML.
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];

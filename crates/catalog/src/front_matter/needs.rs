@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 
 use skillfreeze_manifest::{Diagnostic, SKILL_FILE, Severity};
 
-use crate::frontmatter::FrontMatter;
-use crate::permissions::{Filesystem, Permissions, Web};
-use crate::tools::tool_name;
+use crate::front_matter::FrontMatter;
+use crate::front_matter::permissions::{Filesystem, Permissions, Web};
+use crate::front_matter::tools::tool_name;
 
 /// The tools that change files, run programs that may, or both.
 const WRITING_TOOLS: [&str; 9] =
@@ -177,7 +177,7 @@ fn warn(declaration: &str, by: &BTreeSet<&str>) -> Diagnostic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frontmatter::{ParseOptions, parse_front_matter};
+    use crate::front_matter::{ParseOptions, parse_front_matter};
 
     fn front_matter(lines: &str) -> FrontMatter {
         let text = format!("---\nname: demo\ndescription: d\n{lines}---\n");

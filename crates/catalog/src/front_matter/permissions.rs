@@ -14,9 +14,9 @@
 use serde::Serialize;
 use skillfreeze_manifest::{Diagnostic, Severity};
 
-use crate::findings::Findings;
-use crate::node::{Content, Node};
-use crate::tools::split_tools;
+use crate::front_matter::findings::Findings;
+use crate::front_matter::node::{Content, Node};
+use crate::front_matter::tools::split_tools;
 
 /// What a package declares; what it leaves open is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

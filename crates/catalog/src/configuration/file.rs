@@ -31,7 +31,7 @@ use serde_path_to_error::Segment;
 use skillfreeze_manifest::{SkillId, escape_bytes};
 use toml::Spanned;
 
-use crate::config_error::{ConfigError, ConfigPlace, Whose};
+use crate::configuration::error::{ConfigError, ConfigPlace, Whose};
 use crate::configuration::{Approval, CONVENTIONAL_IDS, ConfigText, SourceConfig, Trust};
 use crate::conflict::ConflictPolicy;
 use crate::root_path::{RootPath, RootPathError};

@@ -1,19 +1,29 @@
 //! What a package says of itself at the top of its `SKILL.md`.
 
+pub(crate) mod edit;
+pub(crate) mod fence;
+pub(crate) mod fields;
+pub(crate) mod findings;
+pub(crate) mod needs;
+pub(crate) mod node;
+pub(crate) mod permissions;
+pub(crate) mod recovery;
+pub(crate) mod references;
+pub(crate) mod specification;
+pub(crate) mod tools;
+pub(crate) mod value;
+pub(crate) mod yaml;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use skillfreeze_manifest::{Diagnostic, Limits, SKILL_FILE, Severity, SkillId, Version};
 
-use crate::fence::find_block;
-use crate::fields;
-use crate::findings::{Findings, illustrate};
-use crate::node::Node;
-use crate::permissions::Permissions;
-use crate::recovery;
-use crate::specification;
-use crate::value::Value;
-use crate::yaml;
+use crate::front_matter::fence::find_block;
+use crate::front_matter::findings::{Findings, illustrate};
+use crate::front_matter::node::Node;
+use crate::front_matter::permissions::Permissions;
+use crate::front_matter::value::Value;
 
 /// Bytes of `SKILL.md` above which it draws a warning: some 16,000 tokens, three times what the
 /// Agent Skills specification advises, since an agent reads the file whole.

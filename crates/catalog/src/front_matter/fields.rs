@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use skillfreeze_manifest::{Diagnostic, Severity, SkillId, Version, is_bidi_control};
 
-use crate::findings::Findings;
-use crate::frontmatter::{FrontMatter, ParseOptions};
-use crate::node::{Content, Entry, Node};
-use crate::permissions::Permissions;
-use crate::specification::{self, COMPATIBILITY_CHARS, DESCRIPTION_CHARS};
-use crate::tools::{has_separating_comma, split_tags, split_tools};
-use crate::value::Value;
+use crate::front_matter::findings::Findings;
+use crate::front_matter::node::{Content, Entry, Node};
+use crate::front_matter::permissions::Permissions;
+use crate::front_matter::specification::{self, COMPATIBILITY_CHARS, DESCRIPTION_CHARS};
+use crate::front_matter::tools::{has_separating_comma, split_tags, split_tools};
+use crate::front_matter::value::Value;
+use crate::front_matter::{FrontMatter, ParseOptions};
 
 /// The keys that are understood, those of the specification first.
 const KEYS: [&str; 15] = [

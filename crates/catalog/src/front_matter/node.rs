@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use crate::fence::Position;
-use crate::value::Value;
+use crate::front_matter::fence::Position;
+use crate::front_matter::value::Value;
 
 /// A value and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
