@@ -9,6 +9,7 @@ mod context;
 mod environment;
 mod exit;
 mod output;
+mod path_source;
 mod progress;
 mod project;
 #[expect(dead_code, reason = "the command that prints reports is not there yet")]

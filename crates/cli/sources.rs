@@ -3,24 +3,22 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
-use std::io;
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use cap_std::ambient_authority;
-use cap_std::fs::Dir;
 use clap::{Args, ValueEnum};
 use skillfreeze::catalog::{
     COLLECTION_FILE, Catalog, CatalogSource, ConfigError, Configuration, ConflictPolicy, Definition,
-    Discovery, Layout, Links, MAX_PACKAGES, RootPath, ScanOptions, Source, SourceConfig, Trust,
+    Discovery, Layout, Links, MAX_PACKAGES, ScanOptions, Source, SourceConfig, Trust,
 };
-use skillfreeze::manifest::{Limits, LinkRoot, Progress, SkillId};
+use skillfreeze::manifest::{Limits, Progress, SkillId};
 use skillfreeze::preparer::Precedence;
 use skillfreeze::store::{ProjectRoot, Store, Switches};
 
 use crate::config_files;
 use crate::context::{Context, absolute};
 use crate::exit::Failure;
+use crate::path_source::PathSource;
 use crate::project::Project;
 
 /// The conventional roots of a project and of a user, with their ids and ranks.
@@ -219,60 +217,6 @@ pub(crate) fn fault_of(source: &CatalogSource) -> Option<String> {
     (!(is_conventional && fault.code == "root-absent")).then(|| {
         format!("the source `{}` is left out: {} ({})", source.definition.id, fault.message, fault.code)
     })
-}
-
-/// A source that is found by its path at each scan, so that one that vanished may return.
-#[derive(Debug)]
-struct PathSource {
-    definition: Definition,
-    link_roots: Vec<RootPath>,
-    /// The project that it must lie in, and its path there.
-    within: Option<(Arc<Project>, Utf8PathBuf)>,
-}
-
-impl PathSource {
-    fn new(definition: Definition) -> Self {
-        Self { definition, link_roots: Vec::new(), within: None }
-    }
-}
-
-impl Source for PathSource {
-    fn definition(&self) -> &Definition {
-        &self.definition
-    }
-
-    fn open(&self) -> io::Result<Dir> {
-        let opened = match &self.within {
-            Some((project, path)) => project.open_dir(path),
-            None => Dir::open_ambient_dir(&self.definition.path, ambient_authority()),
-        };
-        opened.map_err(|error| {
-            // What should lie below a file is as absent as any.
-            let is_below = error.kind() == io::ErrorKind::NotADirectory
-                && fs::symlink_metadata(&self.definition.path).is_err();
-            if is_below { io::ErrorKind::NotFound.into() } else { error }
-        })
-    }
-
-    fn follow(&self, root: &Dir, name: &str) -> io::Result<(Dir, Utf8PathBuf)> {
-        let real = match &self.within {
-            Some(_) => self.definition.path.join(from_path(root.canonicalize(name)?)?),
-            None => from_path(fs::canonicalize(self.definition.path.join(name))?)?,
-        };
-        Ok((Dir::open_ambient_dir(&real, ambient_authority())?, real))
-    }
-
-    fn link_roots(&self) -> Vec<LinkRoot> {
-        let open = |path: &RootPath| {
-            let dir = Dir::open_ambient_dir(path.as_path(), ambient_authority()).ok()?;
-            LinkRoot::new(path.as_path().as_str(), dir).ok()
-        };
-        self.link_roots.iter().filter_map(open).collect()
-    }
-}
-
-fn from_path(path: std::path::PathBuf) -> io::Result<Utf8PathBuf> {
-    Utf8PathBuf::from_path_buf(path).map_err(|_| io::ErrorKind::InvalidFilename.into())
 }
 
 /// The roots that are there without configuration.

@@ -18,20 +18,13 @@ use skillfreeze_manifest::{
 
 use crate::front_matter::fence;
 
-/// The beginning of a `SKILL.md`, and what tells later whether it is still the same.
+/// The beginning of a `SKILL.md`.
 #[derive(Debug)]
-#[cfg_attr(not(test), expect(dead_code, reason = "a catalog does not tell yet whether it is stale"))]
 pub(crate) struct SkillFile {
     /// Its first bytes: all, or one more than a front matter may have.
     pub(crate) head: Vec<u8>,
     /// The bytes of the whole file.
     pub(crate) size: u64,
-    /// The state of the file, before it was read.
-    pub(crate) stamp: Stamp,
-    /// The state of the package's directory, before it was listed; a flat package has none.
-    pub(crate) directory: Option<Stamp>,
-    /// Where it is if `SKILL.md` is a link: relative to the package, or absolute below a link root.
-    pub(crate) link: Option<String>,
 }
 
 /// Why there is no `SKILL.md` to be parsed.
@@ -120,9 +113,9 @@ pub(crate) fn read_skill_file(
     limits: &Limits,
     link_roots: &[LinkRoot],
 ) -> Result<SkillFile, SkillFileError> {
-    let Opened { file, directory, link } = match form {
+    let file = match form {
         Form::File => open_flat(root, path)?,
-        _ => open_in_directory(root, path, link_roots)?,
+        Form::Directory => open_in_directory(root, path, link_roots)?,
     };
     let stamp = Stamp::of(&file).map_err(refuse)?;
     if stamp.kind != EntryKind::File {
@@ -138,20 +131,12 @@ pub(crate) fn read_skill_file(
     if size > limits.skill_bytes && !is_faulty {
         return Err(SkillFileError::TooLarge { actual: size, limit: limits.skill_bytes });
     }
-    Ok(SkillFile { head, size, stamp, directory, link })
+    Ok(SkillFile { head, size })
 }
 
-/// A file that is open, and how it was found.
-struct Opened {
-    file: File,
-    directory: Option<Stamp>,
-    link: Option<String>,
-}
-
-fn open_in_directory(root: impl AsFd, path: &str, link_roots: &[LinkRoot]) -> Result<Opened, SkillFileError> {
+fn open_in_directory(root: impl AsFd, path: &str, link_roots: &[LinkRoot]) -> Result<File, SkillFileError> {
     let unreadable = |cause| SkillFileError::DirectoryUnreadable { cause };
     let package = open_dir(root, path).map_err(SkillFileError::of_directory)?;
-    let directory = Some(Stamp::of(&package).map_err(unreadable)?);
     let entries = list_dir(&package).map_err(unreadable)?;
     let Some(entry) = entries.iter().find(|entry| entry.name == SKILL_FILE.as_bytes()) else {
         let variant = entries
@@ -164,29 +149,22 @@ fn open_in_directory(root: impl AsFd, path: &str, link_roots: &[LinkRoot]) -> Re
         });
     };
     match entry.kind {
-        EntryKind::File => {
-            let file = open_file(&package, SKILL_FILE).map_err(refuse)?;
-            Ok(Opened { file, directory, link: None })
-        }
+        EntryKind::File => open_file(&package, SKILL_FILE).map_err(refuse),
         EntryKind::Link => {
             let target = read_link(&package, SKILL_FILE.as_bytes()).map_err(refuse)?;
             let destination = resolve_link(&package, "", &target, link_roots).map_err(refuse)?;
             let found = destination.of_skill_file(&package, SKILL_FILE, &target)?;
-            let file = found.open(&package, link_roots).map_err(refuse)?;
-            Ok(Opened { file, directory, link: Some(found.display_path(link_roots)) })
+            found.open(&package, link_roots).map_err(refuse)
         }
         kind => Err(SkillFileError::WrongKind { kind }),
     }
 }
 
-fn open_flat(root: impl AsFd, path: &str) -> Result<Opened, SkillFileError> {
+fn open_flat(root: impl AsFd, path: &str) -> Result<File, SkillFileError> {
     let (above, name) = path.rsplit_once('/').unwrap_or((".", path));
     let above = open_dir(root, above).map_err(refuse)?;
     match Stamp::at(&above, name.as_bytes()).map_err(refuse)?.kind {
-        EntryKind::File => {
-            let file = open_file(&above, name).map_err(refuse)?;
-            Ok(Opened { file, directory: None, link: None })
-        }
+        EntryKind::File => open_file(&above, name).map_err(refuse),
         // Nothing else is in the package, so wherever it leads is outside.
         EntryKind::Link => {
             let target = read_link(&above, name.as_bytes()).map_err(refuse)?;
@@ -269,18 +247,14 @@ mod tests {
         for path in ["root/SKILL.md", "root/a/b/demo/SKILL.md", "root/flat.md", "root/a/flat.md"] {
             place.write(path, SKILL);
         }
-        for (path, form, file) in [
-            (".", Form::Directory, "root/SKILL.md"),
-            ("a/b/demo", Form::Directory, "root/a/b/demo/SKILL.md"),
-            ("flat.md", Form::File, "root/flat.md"),
-            ("a/flat.md", Form::File, "root/a/flat.md"),
+        for (path, form) in [
+            (".", Form::Directory),
+            ("a/b/demo", Form::Directory),
+            ("flat.md", Form::File),
+            ("a/flat.md", Form::File),
         ] {
             let read = place.read(path, form, &[]).unwrap();
             assert_eq!((read.head.as_slice(), read.size), (SKILL.as_bytes(), SKILL.len() as u64), "{path}");
-            let stamp = |path: &Path| Stamp::of(File::open(path).unwrap()).unwrap();
-            assert_eq!(read.stamp, stamp(&place.path(file)), "{path}");
-            let directory = (form == Form::Directory).then(|| stamp(place.path(file).parent().unwrap()));
-            assert_eq!((read.directory, read.link), (directory, None), "{path}");
         }
         place.link("a", "root/way");
         place.link("flat.md", "root/linked.md");
@@ -348,7 +322,6 @@ mod tests {
             assert_eq!(place.code("demo", Form::Directory, &roots), expected, "{target}");
             if expected == "sound" {
                 let read = place.read("demo", Form::Directory, &roots).unwrap();
-                assert_eq!(read.link.as_deref(), place.path("nix/S.md").to_str());
                 assert_eq!(read.head, SKILL.as_bytes());
                 assert_eq!(place.code("demo", Form::Directory, &[]), "skill-md-symlink-escape");
             }

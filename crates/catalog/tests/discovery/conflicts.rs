@@ -47,7 +47,8 @@ fn the_first_source_and_then_the_first_directory_wins() {
 
 fn with_policy(sources: &Sources, policy: ConflictPolicy, ranks: &[(&str, u32)]) -> Catalog {
     let sources = ranks.iter().map(|(id, rank)| sources.source(id, |source| source.rank = *rank)).collect();
-    Discovery::new(sources, policy).unwrap().scan(&ScanOptions::default()).unwrap()
+    let discovery = Discovery::new(sources, policy).expect("no source twice");
+    discovery.scan(&ScanOptions::default()).expect("the sources can be scanned")
 }
 
 #[test]

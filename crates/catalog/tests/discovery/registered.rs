@@ -10,7 +10,7 @@ use skillfreeze_catalog::{
 use crate::support::{Sources, discovery, id, ids, left_out, places, skill};
 
 fn scan(discovery: &Discovery) -> Catalog {
-    discovery.scan(&ScanOptions::default()).unwrap()
+    discovery.scan(&ScanOptions::default()).expect("the sources can be scanned")
 }
 
 fn register(sources: &Sources, discovery: &Discovery, path: &str) -> Registration {
