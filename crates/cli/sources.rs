@@ -5,11 +5,11 @@ use std::env;
 use std::fs;
 use std::sync::Arc;
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use clap::{Args, ValueEnum};
 use skillfreeze::catalog::{
     COLLECTION_FILE, Catalog, CatalogSource, ConfigError, Configuration, ConflictPolicy, Definition,
-    Discovery, Layout, Links, MAX_PACKAGES, ScanOptions, Source, SourceConfig, Trust,
+    Discovery, Layout, Links, MAX_PACKAGES, RootPath, ScanOptions, Source, SourceConfig, Trust,
 };
 use skillfreeze::manifest::{Limits, Progress, SkillId};
 use skillfreeze::preparer::Precedence;
@@ -137,7 +137,7 @@ impl Sources {
         let configuration = config_files::read(context.config(), &project)?;
         let mut sources: Vec<Arc<dyn Source>> = Vec::new();
         if args.source.is_empty() {
-            sources.extend(conventional(&project));
+            sources.extend(conventional(&project)?);
             let configured = configuration.sources.iter();
             sources.extend(
                 configured.map(|config| -> Arc<dyn Source> { Arc::new(configured_source(config, &project)) }),
@@ -150,7 +150,7 @@ impl Sources {
             }
         }
         let mut places: Vec<Utf8PathBuf> =
-            sources.iter().map(|source| source.definition().path.clone()).collect();
+            sources.iter().map(|source| source.definition().path.to_path_buf()).collect();
         // A link on the way to one can be led elsewhere.
         places
             .extend(args.source.iter().map(|directory| absolute(directory)).collect::<Result<Vec<_>, _>>()?);
@@ -220,26 +220,43 @@ pub(crate) fn fault_of(source: &CatalogSource) -> Option<String> {
 }
 
 /// The roots that are there without configuration.
-fn conventional(project: &Arc<Project>) -> Vec<Arc<dyn Source>> {
+fn conventional(project: &Arc<Project>) -> Result<Vec<Arc<dyn Source>>, Failure> {
     let mut sources: Vec<Arc<dyn Source>> = Vec::new();
     for (id, path, rank) in PROJECT_ROOTS {
-        let mut definition = Definition::new(id, project.root().join(path));
+        let mut definition = Definition::new(id, root_path(project.root().join(path))?);
         (definition.rank, definition.scope) = (rank, format!("project:{}", project.root()));
         let within = Some((Arc::clone(project), Utf8PathBuf::from(path)));
         sources.push(Arc::new(PathSource { within, ..PathSource::new(definition) }));
     }
-    let home = env::var("HOME").ok().filter(|home| home.starts_with('/')).map(Utf8PathBuf::from);
+    let home = env::var("HOME").ok().filter(|home| home.starts_with('/'));
+    let home = home.and_then(|home| Utf8PathBuf::from(home).canonicalize_utf8().ok());
     for (id, path, rank) in USER_ROOTS.into_iter().take_while(|_| home.is_some()) {
-        let path = home.clone().unwrap_or_default().join(path);
-        let mut definition = Definition::new(id, path.components().collect::<Utf8PathBuf>());
+        let mut definition = Definition::new(id, root_path(home.clone().unwrap_or_default().join(path))?);
         (definition.rank, definition.scope, definition.links) = (rank, "user".to_owned(), Links::Allow);
         sources.push(Arc::new(PathSource::new(definition)));
     }
-    sources
+    Ok(sources)
+}
+
+fn root_path(path: Utf8PathBuf) -> Result<RootPath, Failure> {
+    RootPath::try_from(path).map_err(|error| Failure::of(error.code(), &error))
+}
+
+/// The path without `.` and `..`, of something that is not there, so that no link can be on the way.
+fn without_dots(path: &Utf8Path) -> Utf8PathBuf {
+    let mut clean = Utf8PathBuf::new();
+    for component in path.components() {
+        match component {
+            Utf8Component::CurDir => {}
+            Utf8Component::ParentDir => drop(clean.pop()),
+            component => clean.push(component),
+        }
+    }
+    clean
 }
 
 fn configured_source(config: &SourceConfig, project: &Arc<Project>) -> PathSource {
-    let mut definition = Definition::new(config.id.as_str(), config.root.as_path());
+    let mut definition = Definition::new(config.id.as_str(), config.root.clone());
     definition.rank = config.rank;
     definition.layout = config.layout;
     definition.links = config.links;
@@ -264,7 +281,7 @@ fn configured_source(config: &SourceConfig, project: &Arc<Project>) -> PathSourc
 /// The source that the command line names with this directory.
 fn typed(directory: &Utf8Path, args: &SourceArgs) -> Result<Definition, Failure> {
     let spelled = absolute(directory)?;
-    let path = spelled.canonicalize_utf8().unwrap_or(spelled);
+    let path = spelled.canonicalize_utf8().unwrap_or_else(|_| without_dots(&spelled));
     let id = directory.as_str();
     let id = if id.len() > 1 { id.trim_end_matches('/') } else { id };
     let has = |name: &str| fs::symlink_metadata(path.join(name)).is_ok();
@@ -277,7 +294,7 @@ fn typed(directory: &Utf8Path, args: &SourceArgs) -> Result<Definition, Failure>
             Layout::Children
         }
     });
-    let mut definition = Definition::new(id, path);
+    let mut definition = Definition::new(id, root_path(path)?);
     (definition.layout, definition.scope) = (layout, "command line".to_owned());
     definition.links = match args.links {
         LinksArg::Refuse => Links::Refuse,

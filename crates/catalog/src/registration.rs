@@ -2,16 +2,17 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use camino::Utf8PathBuf;
 use cap_std::fs::Dir;
+
+use crate::root_path::RootPath;
 
 /// A package's directory that is registered rather than discovered.
 #[derive(Debug)]
 pub struct PackageDir {
     /// Its handle.
     pub dir: Dir,
-    /// Its absolute path, for messages and for its name.
-    pub path: Utf8PathBuf,
+    /// Its path, for messages and for its name.
+    pub path: RootPath,
 }
 
 /// The registered packages, in the order of registration.

@@ -4,6 +4,7 @@
 //! empty, so nothing trails. It says nothing of links on the way: what is opened is opened elsewhere.
 
 use std::fmt;
+use std::ops::Deref;
 use std::str::FromStr;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -104,6 +105,22 @@ impl FromStr for RootPath {
             Some(components) => check_components(text, components)?,
         }
         Ok(Self(text.into()))
+    }
+}
+
+impl TryFrom<Utf8PathBuf> for RootPath {
+    type Error = RootPathError;
+
+    fn try_from(path: Utf8PathBuf) -> Result<Self, Self::Error> {
+        path.as_str().parse()
+    }
+}
+
+impl Deref for RootPath {
+    type Target = Utf8Path;
+
+    fn deref(&self) -> &Utf8Path {
+        &self.0
     }
 }
 

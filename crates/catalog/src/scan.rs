@@ -8,12 +8,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use camino::Utf8PathBuf;
 use cap_std::fs::Dir;
 use skillfreeze_manifest::{Diagnostic, Form, Limits, Progress, Severity, Silent, Stamp, for_each};
 
 use crate::catalog::{Found, LeftOut};
 use crate::collection::{self, COLLECTION_FILE, Collection};
+use crate::root_path::RootPath;
 use crate::route::Seen;
 use crate::source::{Layout, Source};
 use crate::walk::{Above, Lead, Listed, Outcome, Walk, list};
@@ -56,7 +56,7 @@ pub enum ScanError {
         /// The source's id.
         id: String,
         /// The source's path.
-        path: Utf8PathBuf,
+        path: RootPath,
         /// What the system says.
         #[source]
         cause: io::Error,

@@ -12,6 +12,8 @@ use cap_std::fs::Dir;
 use serde::Deserialize;
 use skillfreeze_manifest::LinkRoot;
 
+use crate::root_path::RootPath;
+
 /// The rank of a source unless it says otherwise.
 pub const DEFAULT_RANK: u32 = 300;
 /// The rank of a reserved source that says none.
@@ -27,8 +29,8 @@ pub const REGISTERED_ID: &str = "registered";
 pub struct Definition {
     /// The name by which `source:id` reaches it; no two sources of a scan share one.
     pub id: String,
-    /// Its absolute, canonical path, for messages alone.
-    pub path: Utf8PathBuf,
+    /// Its path, for messages alone.
+    pub path: RootPath,
     /// Its place among the sources: the lowest comes first.
     pub rank: u32,
     /// Where in it packages lie.
@@ -47,10 +49,10 @@ pub struct Definition {
 impl Definition {
     /// A source at this path with everything as it is without configuration.
     #[must_use]
-    pub fn new(id: impl Into<String>, path: impl Into<Utf8PathBuf>) -> Self {
+    pub fn new(id: impl Into<String>, path: RootPath) -> Self {
         Self {
             id: id.into(),
-            path: path.into(),
+            path,
             rank: DEFAULT_RANK,
             layout: Layout::default(),
             links: Links::default(),
@@ -155,6 +157,6 @@ impl Source for FileSource {
     fn follow(&self, root: &Dir, name: &str) -> io::Result<(Dir, Utf8PathBuf)> {
         let real = root.canonicalize(name)?;
         let real = Utf8Path::from_path(&real).ok_or(io::ErrorKind::InvalidFilename)?;
-        Ok((root.open_dir(real)?, self.definition.path.join(real)))
+        Ok((root.open_dir(real)?, self.definition.path.as_path().join(real)))
     }
 }

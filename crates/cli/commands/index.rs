@@ -187,7 +187,7 @@ impl SourceEntry {
         let definition = &source.definition;
         Self {
             id: definition.id.clone(),
-            path: definition.path.clone(),
+            path: definition.path.to_path_buf(),
             rank: definition.rank,
             reserved: definition.reserved,
             fault: source.fault.clone(),

@@ -421,7 +421,7 @@ mod tests {
         let author = Author { actor: "test".into(), clock: || "2026-01-01T00:00:00Z".into() };
         let store = Store::open(open("store"), author).unwrap();
         let path = Utf8PathBuf::from_path_buf(temp.path().join("src")).unwrap();
-        let source = FileSource::new(Definition::new("src", path), open("src"));
+        let source = FileSource::new(Definition::new("src", path.try_into().unwrap()), open("src"));
         let discovery = Discovery::new(vec![Arc::new(source)], ConflictPolicy::First).unwrap();
         let all = |describe: &dyn Describe| {
             let catalog = discovery.scan(&ScanOptions::default()).unwrap();

@@ -50,7 +50,7 @@ fn a_handle_of_something_else_is_no_root() {
     let sources = Sources::new();
     sources.file("file", "x");
     let file = cap_std::fs::Dir::from_std_file(fs::File::open(sources.path("file")).unwrap());
-    let definition = skillfreeze_catalog::Definition::new("file", "/x/file");
+    let definition = skillfreeze_catalog::Definition::new("file", "/x/file".parse().unwrap());
     let source = std::sync::Arc::new(skillfreeze_catalog::FileSource::new(definition, file));
     let catalog = try_scan(vec![source]).unwrap();
     assert_eq!(catalog.sources()[0].fault.as_ref().unwrap().code, "root-not-a-directory");

@@ -14,7 +14,7 @@ fn scan(discovery: &Discovery) -> Catalog {
 }
 
 fn register(sources: &Sources, discovery: &Discovery, path: &str) -> Registration {
-    discovery.register(PackageDir { dir: sources.dir(path), path: sources.utf8(path) })
+    discovery.register(PackageDir { dir: sources.dir(path), path: sources.root(path) })
 }
 
 #[test]

@@ -12,8 +12,8 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use skillfreeze_catalog::{
-    Catalog, ConflictPolicy, Definition, Discovery, FileSource, LeftOut, Place, ScanError, ScanOptions,
-    Source,
+    Catalog, ConflictPolicy, Definition, Discovery, FileSource, LeftOut, Place, RootPath, ScanError,
+    ScanOptions, Source,
 };
 use skillfreeze_manifest::SkillId;
 use skillfreeze_testing::{file, package};
@@ -33,6 +33,10 @@ impl Sources {
 
     pub(crate) fn utf8(&self, path: &str) -> Utf8PathBuf {
         Utf8PathBuf::from_path_buf(self.path(path)).expect("the temporary directory is UTF-8")
+    }
+
+    pub(crate) fn root(&self, path: &str) -> RootPath {
+        RootPath::try_from(self.utf8(path)).expect("the temporary directory's path is canonical")
     }
 
     pub(crate) fn bytes(&self, path: &str, name: &[u8]) -> PathBuf {
@@ -62,14 +66,14 @@ impl Sources {
 
     /// A source as it is without configuration, with what `change` makes of that.
     pub(crate) fn source(&self, id: &str, change: impl FnOnce(&mut Definition)) -> Arc<dyn Source> {
-        let mut definition = Definition::new(id, self.utf8(id));
+        let mut definition = Definition::new(id, self.root(id));
         change(&mut definition);
         Arc::new(FileSource::new(definition, self.dir(id)))
     }
 
     /// A source that is opened by its path at each scan, as the program's are.
     pub(crate) fn by_path(&self, id: &str, change: impl FnOnce(&mut Definition)) -> Arc<dyn Source> {
-        let mut definition = Definition::new(id, self.utf8(id));
+        let mut definition = Definition::new(id, self.root(id));
         change(&mut definition);
         Arc::new(ByPath(definition))
     }
@@ -88,7 +92,7 @@ impl Source for ByPath {
     }
 
     fn open(&self) -> io::Result<Dir> {
-        Dir::open_ambient_dir(&self.0.path, ambient_authority())
+        Dir::open_ambient_dir(&*self.0.path, ambient_authority())
     }
 
     fn follow(&self, _: &Dir, name: &str) -> io::Result<(Dir, Utf8PathBuf)> {
