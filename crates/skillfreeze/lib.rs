@@ -4,7 +4,7 @@
 //! This is the front door of the library; the parts are crates of their own:
 //!
 //! * [`manifest`]: digests, package paths, listings, snapshot manifests, the check of a tree;
-//! * [`catalog`]: sources, front matter, conflicts;
+//! * [`catalog`]: sources, discovery, front matter, conflicts, the configuration, search;
 //! * [`store`]: immutable revisions, their archives, the journal;
 //! * [`preparer`]: selection to snapshot;
 //! * [`mount`]: verify and launch.
@@ -32,7 +32,7 @@ pub use skillfreeze_mount as mount;
 pub use skillfreeze_preparer as preparer;
 pub use skillfreeze_store as store;
 
-pub use skillfreeze_catalog::Catalog;
+pub use skillfreeze_catalog::{Catalog, Discovery};
 pub use skillfreeze_manifest::{Digest, Manifest, SkillId};
 pub use skillfreeze_mount::{Launch, LaunchPlan, Verified, init};
 pub use skillfreeze_preparer::{Reference, Selection, Snapshot};

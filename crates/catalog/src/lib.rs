@@ -13,6 +13,30 @@
 //! assert_eq!(front_matter.id.as_str(), "pdf-tools");
 //! assert_eq!(front_matter.version.unwrap().as_str(), "1.10");
 //! ```
+//!
+//! A scan goes from sources by a [`Discovery`] to a [`Catalog`]:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use cap_std::fs::Dir;
+//! use skillfreeze_catalog::{ConflictPolicy, Definition, Discovery, FileSource, ScanOptions};
+//!
+//! # let temp = tempfile::tempdir()?;
+//! # let flags = rustix::fs::OFlags::DIRECTORY;
+//! # let skills = Dir::from_std_file(rustix::fs::open(temp.path(), flags, rustix::fs::Mode::empty())?.into());
+//! skills.create_dir("demo")?;
+//! skills.write("demo/SKILL.md", "---\nname: demo\ndescription: Shows something\n---\n")?;
+//! skills.create_dir("broken")?;
+//! skills.write("broken/SKILL.md", "---\nname: broken\n---\n")?;
+//!
+//! let source = FileSource::new(Definition::new("team", "/srv/skills".parse()?), skills);
+//! let discovery = Discovery::new(vec![Arc::new(source)], ConflictPolicy::First)?;
+//! let catalog = discovery.scan(&ScanOptions::default())?;
+//! assert_eq!(catalog.packages()[0].id().as_str(), "demo");
+//! assert_eq!(catalog.left_out()[0].diagnostics[0].code, "desc-missing");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod catalog;
