@@ -84,8 +84,16 @@ impl Found {
 
     /// The last component of its path; none of a source that is a package itself.
     pub(crate) fn own_name(&self) -> Option<&str> {
-        self.directory.rsplit('/').next().filter(|name| *name != ".")
+        own_name(&self.directory)
     }
+
+    fn reach(&self) -> Reach {
+        Reach { form: self.form, is_link: self.real_path.is_some() }
+    }
+}
+
+fn own_name(directory: &str) -> Option<&str> {
+    directory.rsplit('/').next().filter(|name| *name != ".")
 }
 
 /// An entry of a source that [`Catalog::packages`] does not have.
@@ -104,14 +112,30 @@ pub struct LeftOut {
     pub shadowed_by: Option<Place>,
     /// Its path as the file system has it, where it has one that can be said.
     pub(crate) route: String,
+    /// How it is read; only of what is meant as a package.
+    pub(crate) reach: Option<Reach>,
     pub(crate) seen: Seen,
+}
+
+/// How a package is read from its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reach {
+    pub(crate) form: Form,
+    /// Whether a link in the source's root leads to it.
+    pub(crate) is_link: bool,
 }
 
 impl LeftOut {
     pub(crate) fn new(lead: &Lead, seen: Seen, diagnostics: Vec<Diagnostic>) -> Self {
         let directory = if lead.is_utf8 { escape_bytes(lead.path.as_bytes()) } else { lead.path.clone() };
         let route = if lead.is_utf8 { lead.path.clone() } else { ".".to_owned() };
-        Self { source: 0, directory, id: None, diagnostics, shadowed_by: None, route, seen }
+        Self { source: 0, directory, id: None, diagnostics, shadowed_by: None, route, reach: None, seen }
+    }
+
+    /// The same, of what is meant as a package.
+    pub(crate) fn package(lead: &Lead, seen: Seen, diagnostics: Vec<Diagnostic>) -> Self {
+        let reach = Some(Reach { form: lead.form, is_link: false });
+        Self { reach, ..Self::new(lead, seen, diagnostics) }
     }
 
     /// Leaves a valid package out for a reason, which is said first.
@@ -124,6 +148,7 @@ impl LeftOut {
             diagnostics,
             shadowed_by: found.shadowed_by.clone(),
             route: found.directory.clone(),
+            reach: Some(found.reach()),
             seen: found.seen.clone(),
         }
     }
@@ -149,6 +174,7 @@ pub struct Catalog {
     pub(crate) sources: Vec<CatalogSource>,
     pub(crate) packages: Vec<Found>,
     pub(crate) shadowed: Vec<Found>,
+    pub(crate) copies: Vec<Found>,
     pub(crate) left_out: Vec<LeftOut>,
     pub(crate) collections: Vec<Collection>,
 }
@@ -182,6 +208,20 @@ impl Catalog {
     #[must_use]
     pub fn packages(&self) -> &[Found] {
         &self.packages
+    }
+
+    /// The packages that others win over, as far as `source:id` can reach them; [`left_out`](Self::left_out)
+    /// has them too. Sorted by the id's bytes, then by source and directory.
+    #[must_use]
+    pub fn shadowed(&self) -> &[Found] {
+        &self.shadowed
+    }
+
+    /// The packages that are no entries of their own, because another has their id and content: they are
+    /// its [`origins`](Found::origins).
+    #[must_use]
+    pub fn copies(&self) -> &[Found] {
+        &self.copies
     }
 
     /// The rest: invalid, shadowed, or no package at all; sorted by source and directory.
@@ -234,19 +274,33 @@ impl Catalog {
     /// # Errors
     /// What the system says where a link is no longer what it was.
     pub fn locate(&self, found: &Found) -> io::Result<Located<'_>> {
-        let CatalogSource { root, source, definition, .. } = &self.sources[found.source];
+        self.reach(found.source, &found.directory, found.reach())
+    }
+
+    /// As [`locate`](Self::locate), for a package that is left out; `None` for what is none, such as a
+    /// link that may not be followed.
+    ///
+    /// # Errors
+    /// What the system says where a link is no longer what it was.
+    pub fn locate_left_out(&self, left: &LeftOut) -> io::Result<Option<Located<'_>>> {
+        left.reach.map(|reach| self.reach(left.source, &left.route, reach)).transpose()
+    }
+
+    fn reach(&self, source: usize, directory: &str, reach: Reach) -> io::Result<Located<'_>> {
+        let CatalogSource { root, source, definition, .. } = &self.sources[source];
         let root = root.as_deref().ok_or(io::ErrorKind::NotFound)?;
-        let name = match found.own_name() {
-            Some(name) if found.form == Form::File => name.strip_suffix(".md"),
+        let Reach { form, is_link } = reach;
+        let name = match own_name(directory) {
+            Some(name) if form == Form::File => name.strip_suffix(".md"),
             Some(name) => Some(name),
             None => definition.path.file_name(),
         };
-        let (name, form, link_roots) = (name.map(str::to_owned), found.form, source.link_roots());
-        if found.real_path.is_some() {
-            let (dir, _) = source.follow(root, &found.directory)?;
+        let (name, link_roots) = (name.map(str::to_owned), source.link_roots());
+        if is_link {
+            let (dir, _) = source.follow(root, directory)?;
             return Ok(Located { root: Handle::Opened(dir), path: ".".to_owned(), name, form, link_roots });
         }
-        Ok(Located { root: Handle::Kept(root), path: found.directory.clone(), name, form, link_roots })
+        Ok(Located { root: Handle::Kept(root), path: directory.to_owned(), name, form, link_roots })
     }
 
     /// Makes sure that some packages still are what the scan saw; what else changed does not matter.

@@ -40,8 +40,14 @@ impl Catalog {
         limits: &Limits,
     ) -> Self {
         let Everything { packages, mut left_out, collections } = everything;
-        let mut catalog =
-            Self { sources, packages: Vec::new(), shadowed: Vec::new(), left_out: Vec::new(), collections };
+        let mut catalog = Self {
+            sources,
+            packages: Vec::new(),
+            shadowed: Vec::new(),
+            copies: Vec::new(),
+            left_out: Vec::new(),
+            collections,
+        };
         let reserved = catalog.reserved_names(&packages, &left_out);
 
         let mut by_id: BTreeMap<SkillId, Vec<Found>> = BTreeMap::new();
@@ -66,6 +72,7 @@ impl Catalog {
                 if same.next().unwrap_or(false) {
                     winner.diagnostics.push(catalog.same_content_note(&other));
                     winner.origins.push(other.place());
+                    catalog.copies.push(other);
                     continue;
                 }
                 if catalog.is_reserved(&winner) && !catalog.is_reserved(&other) {

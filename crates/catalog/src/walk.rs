@@ -14,7 +14,7 @@ use skillfreeze_manifest::{
     list_dir_up_to, open_dir,
 };
 
-use crate::catalog::{Found, LeftOut};
+use crate::catalog::{Found, LeftOut, Reach};
 use crate::collection::{self, COLLECTION_FILE, Collection};
 use crate::front_matter::{ParseOptions, parse_front_matter};
 use crate::route::Seen;
@@ -146,7 +146,7 @@ impl Walk<'_> {
         match read_skill_file(self.root, &lead.path, lead.form, self.limits, self.link_roots) {
             Ok(head) => self.package(lead, seen, &head, name),
             Err(SkillFileError::Absent) if lead.form == Form::Directory => self.category(lead, seen),
-            Err(error) => Outcome::LeftOut(LeftOut::new(lead, seen, vec![error.diagnostic()])),
+            Err(error) => Outcome::LeftOut(LeftOut::package(lead, seen, vec![error.diagnostic()])),
         }
     }
 
@@ -160,7 +160,7 @@ impl Walk<'_> {
         let options = ParseOptions { size: Some(head.size), limits: *self.limits, ..ParseOptions::of(name) };
         match parse_front_matter(&head.head, &options) {
             Ok(front_matter) => Outcome::Package(Box::new(Found::new(lead, seen, front_matter))),
-            Err(diagnostics) => Outcome::LeftOut(LeftOut::new(lead, seen, diagnostics)),
+            Err(diagnostics) => Outcome::LeftOut(LeftOut::package(lead, seen, diagnostics)),
         }
     }
 
@@ -240,13 +240,18 @@ impl Walk<'_> {
             }
         };
         let behind = Walk { root: &dir, ..*self };
-        let head = match read_skill_file(&dir, ".", Form::Directory, self.limits, self.link_roots) {
-            Ok(head) => head,
-            Err(error) => return leave_out(seen, error.diagnostic()),
+        let outcome = match read_skill_file(&dir, ".", Form::Directory, self.limits, self.link_roots) {
+            Ok(head) => behind.package(lead, seen, &head, Some(&lead.path)),
+            Err(error @ SkillFileError::Absent) => return leave_out(seen, error.diagnostic()),
+            Err(error) => Outcome::LeftOut(LeftOut::package(lead, seen, vec![error.diagnostic()])),
         };
-        match behind.package(lead, seen, &head, Some(&lead.path)) {
+        match outcome {
             Outcome::Package(found) => {
                 Outcome::Package(Box::new(Found { real_path: Some(real_path), ..*found }))
+            }
+            Outcome::LeftOut(left) => {
+                let reach = left.reach.map(|reach| Reach { is_link: true, ..reach });
+                Outcome::LeftOut(LeftOut { reach, ..left })
             }
             other => other,
         }

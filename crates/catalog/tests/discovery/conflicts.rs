@@ -1,6 +1,6 @@
 //! Which of several packages wins, and where the others went.
 
-use skillfreeze_catalog::{Catalog, ConflictPolicy, Discovery, Place, ScanOptions};
+use skillfreeze_catalog::{Catalog, ConflictPolicy, Discovery, Found, Place, ScanOptions};
 use skillfreeze_manifest::Severity;
 
 use crate::support::{Sources, discovery, id, ids, left_out, places, scan, shown, skill};
@@ -160,4 +160,23 @@ fn what_is_bundled_cannot_be_shadowed() {
     let alone = discovery(vec![sources.source("user", |_| {})]);
     let catalog = alone.scan(&ScanOptions::default()).unwrap();
     assert_eq!(ids(&catalog), ["broken", "free", "more", "office", "other", "pdf"]);
+}
+
+#[test]
+fn what_is_no_entry_of_its_own_can_still_be_read() {
+    let sources = Sources::new();
+    for directory in ["a/demo", "b/demo", "c/demo"] {
+        sources.package(directory);
+    }
+    sources.file("c/demo/more", "c");
+    let catalog = sources.scan(&["a", "b", "c"]);
+    let brief = |found: &Found| shown(&catalog, &found.place());
+    assert_eq!(catalog.copies().iter().map(brief).collect::<Vec<_>>(), ["b/demo"]);
+    assert_eq!(catalog.shadowed().iter().map(brief).collect::<Vec<_>>(), ["c/demo"]);
+    let copy = catalog.locate(&catalog.copies()[0]).unwrap();
+    assert!(!copy.root.exists("demo/more"));
+    assert!(catalog.locate(&catalog.shadowed()[0]).unwrap().root.exists("demo/more"));
+    let left = catalog.locate_left_out(&catalog.left_out()[0]).unwrap().unwrap();
+    assert_eq!((left.path.as_str(), left.name.as_deref()), ("demo", Some("demo")));
+    assert!(left.root.exists("demo/more"));
 }

@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use skillfreeze_catalog::{ScanError, ScanOptions};
+use skillfreeze_catalog::{Catalog, Layout, Links, ScanError, ScanOptions};
 use skillfreeze_manifest::{Limits, Progress, Severity};
 use skillfreeze_testing::{directory, set_mode, skip};
 
@@ -251,4 +251,38 @@ fn a_cancelled_scan_ends_when_its_workers_have() {
     assert!(matches!(discovery.scan(&options), Err(ScanError::Cancelled)));
     assert_eq!(stop.1.load(Ordering::Relaxed), 100, "every entry is accounted for");
     assert_eq!(discovery.scan(&ScanOptions::default()).unwrap().packages().len(), 100);
+}
+
+#[test]
+fn what_is_meant_as_a_package_is_told_from_what_is_not() {
+    let sources = Sources::new();
+    sources.file("root/broken/SKILL.md", "no front matter");
+    sources.file("root/case/skill.md", skill("case"));
+    sources.file("root/empty/x", "");
+    sources.file("root/nested/COLLECTION.json", "{");
+    sources.file("src/linked/SKILL.md", "no front matter");
+    sources.link("../src/linked", "root/linked");
+    sources.link("../src", "root/none");
+    sources.link("/nonexistent", "root/nowhere");
+    std::fs::create_dir_all(sources.bytes("root", b"n\xff")).unwrap();
+    let read = |catalog: &Catalog| -> Vec<String> {
+        let read = catalog.left_out().iter().filter_map(|left| {
+            let located = catalog.locate_left_out(left).unwrap()?;
+            let content = located.root.read(format!("{}/SKILL.md", located.path)).unwrap_or_default();
+            let (path, name) = (&located.path, located.name.unwrap_or_default());
+            Some(format!("{}: {path} {name} {}", left.directory, content.len()))
+        });
+        read.collect()
+    };
+    let refusing = sources.by_path("root", |source| source.layout = Layout::Nested(2));
+    assert_eq!(read(&scan(vec![refusing])), ["broken: broken broken 15", "case: case case 0"]);
+    let allowing = sources.by_path("root", |source| source.links = Links::Allow);
+    let expected = ["broken: broken broken 15", "case: case case 0", "linked: . linked 15"];
+    assert_eq!(read(&scan(vec![allowing])), expected);
+    sources.file("flat/broken.md", "---\nname: x\n");
+    sources.file("flat/notes.md", "notes");
+    let flat = scan(vec![sources.source("flat", |source| source.layout = Layout::Flat)]);
+    let located = flat.locate_left_out(&flat.left_out()[0]).unwrap().unwrap();
+    assert_eq!((located.path.as_str(), located.name.as_deref()), ("broken.md", Some("broken")));
+    assert!(flat.locate_left_out(&flat.left_out()[1]).unwrap().is_none());
 }
