@@ -16,12 +16,14 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod absent;
 mod freeze;
 mod resolve;
 mod resolve_error;
 mod resolved;
 mod selection;
 
+pub use absent::absent;
 pub use freeze::{Existing, FreezeError, Pin, Snapshot, freeze, manifest_of};
 pub use resolve::{InForce, Precedence, resolve};
 pub use resolve_error::ResolveError;

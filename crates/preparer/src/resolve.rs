@@ -7,6 +7,7 @@ use skillfreeze_catalog::{Catalog, Found, Located};
 use skillfreeze_manifest::{Diagnostic, Digest, Severity, SkillId};
 use skillfreeze_store::{AddError, AddOptions, Added, Candidate, Origin, Revision, RevisionNumber, Store};
 
+use crate::absent::absent;
 use crate::resolve_error::ResolveError;
 use crate::resolved::{Chosen, LeftOut, Resolved};
 use crate::selection::{Pick, Reference, Selection};
@@ -321,33 +322,8 @@ impl<'a> Resolving<'a> {
         }
     }
 
-    /// Says why nothing fits: something invalid has the name, or nothing has.
     fn absent(&self, reference: &Reference) -> ResolveError {
-        let catalog = self.in_force.catalog;
-        let fits = |left: &&skillfreeze_catalog::LeftOut| {
-            let own_name = left.directory.rsplit('/').next().unwrap_or_default();
-            let named = left.id.as_ref().map_or(own_name == reference.id.as_str(), |id| *id == reference.id);
-            let wanted = |wanted: &String| wanted == catalog.source_id(left.source);
-            named && reference.source.as_ref().is_none_or(wanted)
-        };
-        let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
-        let diagnostics: Vec<Diagnostic> = catalog
-            .left_out()
-            .iter()
-            .filter(fits)
-            .flat_map(|left| left.diagnostics.iter().filter(is_error))
-            .cloned()
-            .collect();
-        if !diagnostics.is_empty() {
-            return ResolveError::Invalid { reference: reference.clone(), diagnostics };
-        }
-        let in_store = self.store.revisions().unwrap_or_default().into_iter().map(|revision| revision.id);
-        let in_sources = catalog.packages().iter().map(|found| found.id().clone());
-        let mut near: Vec<SkillId> =
-            in_store.chain(in_sources).filter(|id| looks_like(id, &reference.id)).collect();
-        near.sort();
-        near.dedup();
-        ResolveError::Unknown { reference: reference.clone(), near }
+        absent(self.in_force.catalog, Some(self.store), reference)
     }
 }
 
@@ -374,12 +350,6 @@ fn same_route(a: &Route<'_>, b: &Route<'_>) -> bool {
         (Route::Source(a), Route::Source(b)) => a.place() == b.place(),
         _ => false,
     }
-}
-
-/// Whether somebody who typed `wanted` may have meant `id`.
-fn looks_like(id: &SkillId, wanted: &SkillId) -> bool {
-    let (id, wanted) = (id.as_str(), wanted.as_str());
-    id.contains(wanted) || wanted.contains(id) || strsim::levenshtein(id, wanted) <= 2
 }
 
 #[cfg(test)]
@@ -448,12 +418,5 @@ mod tests {
         };
         assert_eq!(all(&ByDirectory(changing)), ("src:moving".to_owned(), "source-changed"));
         assert_eq!(all(&ByDirectory(|| "other")), ("src:moving".to_owned(), "id-changed"));
-    }
-
-    #[test]
-    fn near_matches() {
-        let near = |id: &str, wanted: &str| looks_like(&id.parse().unwrap(), &wanted.parse().unwrap());
-        assert!(near("pdf-tools", "pdf-tool") && near("pdf-tools", "pdf") && near("pdf-tools", "pfd-tools"));
-        assert!(!near("pdf-tools", "spreadsheet"));
     }
 }

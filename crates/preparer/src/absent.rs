@@ -1,0 +1,57 @@
+//! What is said of a name that nothing has.
+
+use skillfreeze_catalog::{Catalog, LeftOut};
+use skillfreeze_manifest::{Diagnostic, Severity, SkillId};
+use skillfreeze_store::Store;
+
+use crate::resolve_error::ResolveError;
+use crate::selection::Reference;
+
+/// Says why nothing is what a reference means: what has the name is invalid, or nothing has it, and
+/// then which ids look like it.
+#[must_use]
+pub fn absent(catalog: &Catalog, store: Option<&Store>, reference: &Reference) -> ResolveError {
+    let fits = |left: &&LeftOut| {
+        let own_name = left.directory.rsplit('/').next().unwrap_or_default();
+        let named = left.id.as_ref().map_or(own_name == reference.id.as_str(), |id| *id == reference.id);
+        let wanted = |wanted: &String| wanted == catalog.source_id(left.source);
+        named && reference.source.as_ref().is_none_or(wanted)
+    };
+    let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
+    let diagnostics: Vec<Diagnostic> = catalog
+        .left_out()
+        .iter()
+        .filter(fits)
+        .flat_map(|left| left.diagnostics.iter().filter(is_error))
+        .cloned()
+        .collect();
+    if !diagnostics.is_empty() {
+        return ResolveError::Invalid { reference: reference.clone(), diagnostics };
+    }
+    let revisions = store.map(|store| store.revisions().unwrap_or_default()).unwrap_or_default();
+    let in_store = revisions.into_iter().map(|revision| revision.id);
+    let in_sources = catalog.packages().iter().map(|found| found.id().clone());
+    let mut near: Vec<SkillId> =
+        in_store.chain(in_sources).filter(|id| looks_like(id, &reference.id)).collect();
+    near.sort();
+    near.dedup();
+    ResolveError::Unknown { reference: reference.clone(), near }
+}
+
+/// Whether somebody who typed `wanted` may have meant `id`.
+fn looks_like(id: &SkillId, wanted: &SkillId) -> bool {
+    let (id, wanted) = (id.as_str(), wanted.as_str());
+    id.contains(wanted) || wanted.contains(id) || strsim::levenshtein(id, wanted) <= 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_matches() {
+        let near = |id: &str, wanted: &str| looks_like(&id.parse().unwrap(), &wanted.parse().unwrap());
+        assert!(near("pdf-tools", "pdf-tool") && near("pdf-tools", "pdf") && near("pdf-tools", "pfd-tools"));
+        assert!(!near("pdf-tools", "spreadsheet"));
+    }
+}
