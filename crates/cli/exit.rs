@@ -29,7 +29,9 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// What to type or do next.
     pub(crate) hint: Option<String>,
-    /// What a program may want to know, by the code.
+    /// All that is wrong with the package that it is about.
+    pub(crate) faults: Vec<Diagnostic>,
+    /// What else a program may want to know, by the code.
     pub(crate) details: Value,
 }
 
@@ -191,7 +193,7 @@ impl Failure {
     pub(crate) fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         let code = code.into();
         let (status, hint) = (status_of(&code), hint_of(&code).map(str::to_owned));
-        Self { status, code, message: message.into(), hint, details: json!({}) }
+        Self { status, code, message: message.into(), hint, faults: Vec::new(), details: json!({}) }
     }
 
     /// A failure of an error with its causes.
@@ -230,6 +232,12 @@ impl Failure {
         self
     }
 
+    /// The same failure, of a package of which this was said: what of it is an error is kept.
+    pub(crate) fn because(mut self, diagnostics: Vec<Diagnostic>) -> Self {
+        self.faults = faults(diagnostics);
+        self
+    }
+
     pub(crate) fn details(mut self, details: Value) -> Self {
         self.details = details;
         self
@@ -249,12 +257,16 @@ impl Failure {
 
     /// The object that `--json` prints on standard error.
     pub(crate) fn to_json(&self) -> Value {
+        let mut details = self.details.clone();
+        if !self.faults.is_empty() {
+            details["faults"] = json!(self.faults);
+        }
         json!({
             "schema": ERROR_SCHEMA,
             "code": self.code,
             "message": self.message,
             "hint": self.hint,
-            "details": self.details,
+            "details": details,
         })
     }
 }
@@ -273,8 +285,7 @@ impl From<StoreError> for Failure {
 
 impl From<AddError> for Failure {
     fn from(error: AddError) -> Self {
-        let faults = faults(error.diagnostics());
-        Self::of(error.code(), &error).details(json!({ "faults": faults }))
+        Self::of(error.code(), &error).because(error.diagnostics())
     }
 }
 
@@ -317,7 +328,7 @@ impl From<ResolveError> for Failure {
                 ))
             }
             ResolveError::Invalid { diagnostics, .. } => {
-                failure.hint("mend the package, or select others").details(json!({ "faults": diagnostics }))
+                failure.hint("mend the package, or select others").because(diagnostics.clone())
             }
             ResolveError::Ambiguous { digests, .. } => {
                 failure.hint("name one by its digest: `id@sha256:…`").details(json!({ "digests": digests }))
@@ -331,9 +342,7 @@ impl From<ResolveError> for Failure {
             ResolveError::Contested { choices, .. } => {
                 failure.hint("name the one that is meant").details(json!({ "choices": choices }))
             }
-            ResolveError::Add { source, .. } => {
-                failure.details(json!({ "faults": faults(source.diagnostics()) }))
-            }
+            ResolveError::Add { source, .. } => failure.because(source.diagnostics()),
             _ => failure,
         }
     }

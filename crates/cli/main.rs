@@ -7,6 +7,7 @@ mod commands;
 mod config_files;
 mod context;
 mod environment;
+mod excerpt;
 mod exit;
 mod output;
 mod path_source;

@@ -6,10 +6,11 @@ use anstream::stream::RawStream;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use skillfreeze::manifest::{Diagnostic, Severity, is_bidi_control};
 
 use crate::args::{Color, Global};
+use crate::excerpt;
 use crate::exit::Failure;
 
 /// How to print.
@@ -82,7 +83,17 @@ impl Output {
             };
             if !self.quiet && !self.json {
                 self.talk(color, label, &format!("{about}: {diagnostic}"));
+                self.excerpt(diagnostic);
             }
+        }
+    }
+
+    /// Prints the line that a finding is about, if it is known.
+    fn excerpt(self, diagnostic: &Diagnostic) {
+        let choice = self.choice(&io::stderr());
+        if let Some(block) = excerpt::block(diagnostic, choice != ColorChoice::Never) {
+            // Nothing can be said to somebody who does not listen.
+            let _ = writeln!(AutoStream::new(io::stderr().lock(), choice), "{block}");
         }
     }
 
@@ -94,6 +105,12 @@ impl Output {
         self.talk(AnsiColor::Red, "error", &failure.message);
         for fault in failure.details["faults"].as_array().into_iter().flatten() {
             self.talk(AnsiColor::Red, "  fault", &fault_text(fault));
+        }
+        for fault in &failure.faults {
+            // Below the line itself stands what to do, too.
+            let hint = fault.hint.clone().filter(|_| fault.excerpt.is_none());
+            self.talk(AnsiColor::Red, "  fault", &fault_text(&json!(Diagnostic { hint, ..fault.clone() })));
+            self.excerpt(fault);
         }
         if let Some(hint) = &failure.hint {
             self.talk(AnsiColor::Cyan, "hint", hint);
@@ -132,6 +149,11 @@ pub(crate) fn printable(text: &str) -> String {
         if is_plain(character) { plain.push(character) } else { plain.extend(character.escape_default()) }
     }
     plain
+}
+
+/// A text that stays on its line and does nothing to a terminal.
+pub(crate) fn one_line(text: &str) -> String {
+    printable(text).replace('\n', "\\n")
 }
 
 /// A fault of a check, or a finding about a package, in a line.

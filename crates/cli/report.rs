@@ -13,7 +13,7 @@ use serde::Serialize;
 use skillfreeze::manifest::{Diagnostic, Severity, SkillId};
 
 use crate::exit::Failure;
-use crate::output::{Output, printable};
+use crate::output::Output;
 
 /// What was found about one package.
 #[derive(Debug, Clone)]
@@ -129,11 +129,6 @@ fn count_line(reports: &[Report]) -> String {
         many => format!(", {many} warnings"),
     };
     format!("{valid} valid, {invalid} invalid{warnings}\n")
-}
-
-/// A text that stays on its line and does nothing to a terminal.
-fn one_line(text: &str) -> String {
-    printable(text).replace('\n', "\\n")
 }
 
 #[cfg(test)]

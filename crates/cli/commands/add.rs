@@ -97,6 +97,8 @@ impl Add {
                 places.len(),
                 failure.message
             );
+            // Of each package its own: those of the first alone would be taken for all.
+            failure.faults.clear();
             failure.details = json!({ "failed": output.failed });
         }
         Err(failure)

@@ -11,6 +11,7 @@ use skillfreeze::store::{Revision, Store};
 
 use super::index::{CollectionEntry, INDEX_SCHEMA, Index, LeftOut, Skill, SourceEntry};
 use crate::context::Context;
+use crate::excerpt;
 use crate::exit::Failure;
 use crate::output::table;
 use crate::sources::{Enablement, SourceArgs, Sources, fault_of};
@@ -56,7 +57,7 @@ impl List {
         for skill in &index.skills {
             output.diagnostics(skill.id.as_str(), &skill.diagnostics);
         }
-        output.data(&index, || self.text(&index))?;
+        output.data(&index, || self.text(&index, output.colors_data()))?;
         self.sources.refuse_faults(&catalog).map(|()| 0)
     }
 
@@ -132,7 +133,7 @@ impl List {
         (found.collect(), total, next_offset)
     }
 
-    fn text(&self, index: &Index) -> String {
+    fn text(&self, index: &Index, is_colored: bool) -> String {
         let row = |skill: &Skill| {
             let name = match skill.number {
                 Some(number) => format!("{}@{number}", skill.id),
@@ -168,19 +169,32 @@ impl List {
             text.push_str(&format!("\n{} in all; `--offset {next}` shows more\n", index.total));
         }
         if self.skipped {
-            let rows = index.left_out.iter().flat_map(|left| {
-                let place = format!("{}/{}", left.source, left.directory);
-                left.diagnostics.iter().map(move |diagnostic| vec![place.clone(), diagnostic.to_string()])
-            });
-            let left_out = table(&rows.collect::<Vec<_>>());
-            if !left_out.is_empty() {
-                text.push_str(&format!("\nleft out:\n{left_out}"));
+            if !index.left_out.is_empty() {
+                text.push_str(&format!("\nleft out:\n{}", left_out(&index.left_out, is_colored)));
             }
         } else if !index.left_out.is_empty() {
             text.push_str(&format!("\n{} left out; `--skipped` shows them\n", index.left_out.len()));
         }
         text
     }
+}
+
+/// A line for each reason why something is left out, and below it the line of the file that is meant.
+fn left_out(left_out: &[LeftOut], is_colored: bool) -> String {
+    let reasons = left_out.iter().flat_map(|left| {
+        let place = format!("{}/{}", left.source, left.directory);
+        left.diagnostics.iter().map(move |reason| (place.clone(), reason))
+    });
+    let (rows, reasons): (Vec<_>, Vec<_>) =
+        reasons.map(|(place, reason)| (vec![place, reason.to_string()], reason)).unzip();
+    let mut text = String::new();
+    for (line, reason) in table(&rows).lines().zip(reasons) {
+        text.push_str(&format!("{line}\n"));
+        if let Some(block) = excerpt::block(reason, is_colored) {
+            text.push_str(&format!("{block}\n"));
+        }
+    }
+    text
 }
 
 /// Everything that could be selected, by id: what sources hold, and the store's revisions by number.

@@ -9,8 +9,8 @@
 
 use skillfreeze::manifest::{Diagnostic, Severity};
 
-use super::{Report, count_line, one_line};
-use crate::output::printable;
+use super::{Report, count_line};
+use crate::output::{one_line, printable};
 
 /// A command a finding, infos only when asked for; the count is a line of the log.
 pub(super) fn commands(reports: &[Report], infos: bool) -> String {

@@ -1,12 +1,11 @@
 //! Reports for people: each finding with its line and a caret under what is meant.
 
-use annotate_snippets::{AnnotationKind, Element, Level, Origin, Renderer, Snippet};
-use skillfreeze::manifest::{Diagnostic, Severity, is_bidi_control};
+use annotate_snippets::{Element, Level, Origin, Renderer};
+use skillfreeze::manifest::{Diagnostic, Severity};
 
-use super::{Report, count_line, one_line};
-
-/// The width to which longer lines are cut, around what is meant.
-const WIDTH: usize = 110;
+use super::{Report, count_line};
+use crate::excerpt::{hint, renderer, snippet};
+use crate::output::one_line;
 
 /// How a report is to look.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +18,7 @@ pub(super) struct Look {
 
 /// All findings, and how many packages are valid.
 pub(super) fn text(reports: &[Report], look: &Look) -> String {
-    let renderer = if look.is_colored { Renderer::styled() } else { Renderer::plain() }.term_width(WIDTH);
+    let renderer = renderer(look.is_colored);
     let mut text = String::new();
     for report in reports {
         for diagnostic in &report.diagnostics {
@@ -42,46 +41,29 @@ fn finding(report: &Report, diagnostic: &Diagnostic, renderer: &Renderer) -> Str
     let path = one_line(report.place(diagnostic).as_str());
     let title = level.primary_title(one_line(&diagnostic.message)).id(diagnostic.code);
     let mut group = title.element(place(path, diagnostic));
-    if let Some(hint) = &diagnostic.hint {
-        group = group.element(Level::HELP.with_name(Some("hint")).message(one_line(hint)));
+    if let Some(hint) = hint(diagnostic) {
+        group = group.element(hint);
     }
     renderer.render(&[group])
 }
 
 /// Where it is: with the line itself, if that is known.
 fn place(path: String, diagnostic: &Diagnostic) -> Element<'static> {
-    let origin = Origin::path(path.clone());
-    match (diagnostic.line, diagnostic.column, &diagnostic.excerpt) {
-        (Some(line), Some(column), Some(excerpt)) => {
-            let source = visible(excerpt);
-            let mut rest = source.char_indices().skip(column.saturating_sub(1)).map(|(offset, _)| offset);
-            let start = rest.next().unwrap_or(source.len());
-            let end = rest.next().unwrap_or(source.len());
-            let caret = AnnotationKind::Primary.span(start..end);
-            Snippet::source(source).path(path).line_start(line).annotation(caret).into()
-        }
-        (Some(line), Some(column), None) => origin.line(line).char_column(column).into(),
-        (Some(line), None, _) => origin.line(line).into(),
-        (None, ..) => origin.into(),
+    if let Some(snippet) = snippet(diagnostic) {
+        return snippet.path(path).into();
     }
-}
-
-/// A line of a file with a sign for each character that would act on a terminal: one for one, since
-/// the column is counted in it.
-fn visible(line: &str) -> String {
-    let sign = |character: char| match character {
-        '\0'..='\u{1f}' => {
-            char::from_u32(0x2400 + u32::from(character)).unwrap_or(char::REPLACEMENT_CHARACTER)
-        }
-        '\u{7f}' => '\u{2421}',
-        _ if character.is_control() || is_bidi_control(character) => char::REPLACEMENT_CHARACTER,
-        _ => character,
-    };
-    line.trim_end_matches(['\r', '\n']).chars().map(sign).collect()
+    let origin = Origin::path(path);
+    match (diagnostic.line, diagnostic.column) {
+        (Some(line), Some(column)) => origin.line(line).char_column(column).into(),
+        (Some(line), None) => origin.line(line).into(),
+        (None, _) => origin.into(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use skillfreeze::manifest::is_bidi_control;
+
     use super::super::tests::examples;
     use super::*;
 
