@@ -9,7 +9,9 @@ use clap::{
     ArgMatches, Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum,
 };
 
-use crate::commands::{add, completions, disable, doctor, enable, list, prepare, run, show, verify};
+use crate::commands::{
+    add, completions, disable, doctor, enable, list, prepare, run, show, validate, verify,
+};
 use crate::environment::{self, Unusable};
 use crate::exit;
 
@@ -65,6 +67,7 @@ pub(crate) enum Color {
 pub(crate) enum Verb {
     List(list::List),
     Show(show::Show),
+    Validate(validate::Validate),
     Prepare(prepare::Prepare),
     Run(Box<run::Run>),
     Verify(verify::Verify),
@@ -77,7 +80,7 @@ pub(crate) enum Verb {
 
 /// The commands by what they are for, as the help shows them.
 const GROUPS: [(&str, &[&str]); 2] = [
-    ("Everyday", &["list", "show", "prepare", "run", "verify", "doctor"]),
+    ("Everyday", &["list", "show", "validate", "prepare", "run", "verify", "doctor"]),
     ("Store", &["add", "enable", "disable", "completions"]),
 ];
 

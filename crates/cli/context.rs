@@ -9,9 +9,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use skillfreeze::Digest;
-use skillfreeze::catalog::{ParseOptions, parse_front_matter};
-use skillfreeze::manifest::{Diagnostic, Limits, Progress, REVISION_HEX};
-use skillfreeze::store::{AddOptions, Author, Describe, Described, Description, Store, StoreError};
+use skillfreeze::manifest::REVISION_HEX;
+use skillfreeze::store::{Author, Store, StoreError};
 
 use crate::args::Global;
 use crate::exit::{Failure, USAGE};
@@ -107,32 +106,6 @@ impl Context {
             self.output().warning(&warning);
         }
         Ok(project)
-    }
-
-    /// How packages are taken into the store.
-    pub(crate) fn add_options<'a>(
-        &self,
-        limits: Limits,
-        drop_bytecode: bool,
-        activate: bool,
-        progress: &'a dyn Progress,
-    ) -> AddOptions<'a> {
-        AddOptions { describe: &FrontMatterParser, limits, drop_bytecode, activate, progress }
-    }
-}
-
-/// The catalog's parser, as the store applies it to the bytes that it hashed.
-struct FrontMatterParser;
-
-impl Describe for FrontMatterParser {
-    fn describe(&self, package: Described<'_>) -> Result<Description, Vec<Diagnostic>> {
-        let options = ParseOptions::of(package.directory);
-        let front_matter = parse_front_matter(package.skill_md, &options)?;
-        Ok(Description {
-            id: front_matter.id,
-            version: front_matter.version,
-            diagnostics: front_matter.diagnostics,
-        })
     }
 }
 

@@ -6,6 +6,8 @@ mod args;
 mod commands;
 mod config_files;
 mod context;
+mod describer;
+mod directories;
 mod environment;
 mod excerpt;
 mod exit;
@@ -13,7 +15,6 @@ mod output;
 mod path_source;
 mod progress;
 mod project;
-#[expect(dead_code, reason = "the command that prints reports is not there yet")]
 mod report;
 mod sources;
 mod users;

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::fs;
 use std::sync::Arc;
 
-use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
+use camino::{Utf8Path, Utf8PathBuf};
 use clap::{Args, ValueEnum};
 use skillfreeze::catalog::{
-    COLLECTION_FILE, Catalog, CatalogSource, ConfigError, Configuration, ConflictPolicy, Definition,
-    Discovery, Layout, Links, MAX_PACKAGES, RootPath, ScanOptions, Source, SourceConfig, Trust,
+    Catalog, CatalogSource, ConfigError, Configuration, ConflictPolicy, Definition, Discovery, Layout, Links,
+    MAX_PACKAGES, RootPath, ScanOptions, Source, SourceConfig, Trust,
 };
 use skillfreeze::manifest::{Limits, Progress, SkillId};
 use skillfreeze::preparer::Precedence;
@@ -17,6 +16,7 @@ use skillfreeze::store::{ProjectRoot, Store, Switches};
 
 use crate::config_files;
 use crate::context::{Context, absolute};
+use crate::directories::DirectoryArgs;
 use crate::exit::Failure;
 use crate::path_source::PathSource;
 use crate::project::Project;
@@ -35,52 +35,13 @@ pub(crate) struct SourceArgs {
     /// Replaces all other sources and comes before what the store has. Without it these are in force, if
     /// they are there: `.agents/skills` and `.claude/skills` of the project, what the configuration
     /// names, `~/.agents/skills` and `~/.claude/skills`.
-    #[arg(long, value_name = "DIR", value_delimiter = None)]
+    #[arg(long, value_name = "DIR", value_delimiter = None, group = DirectoryArgs::NAMED)]
     pub(crate) source: Vec<Utf8PathBuf>,
-    /// Where in each `--source` packages lie [default: what its files say, else children]
-    #[arg(long, value_name = "LAYOUT", requires = "source")]
-    layout: Option<LayoutArg>,
-    /// How many levels deep `nested` and `collection` look [default: 3 and 1]
-    #[arg(long, value_name = "N", requires = "layout", value_parser = clap::value_parser!(u8).range(1..=i64::from(Layout::MAX_DEPTH)))]
-    depth: Option<u8>,
-    /// What becomes of links directly in a `--source`
-    #[arg(
-        long,
-        value_name = "LINKS",
-        requires = "source",
-        default_value = "refuse",
-        hide_default_value = true
-    )]
-    links: LinksArg,
+    #[command(flatten)]
+    pub(crate) directories: DirectoryArgs,
     /// Which of several skills with one id wins [default: first]
     #[arg(long, value_name = "POLICY")]
     conflicts: Option<ConflictsArg>,
-    /// The most entries of a source [default: 4096]
-    #[arg(long, value_name = "N")]
-    max_packages: Option<usize>,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum LayoutArg {
-    /// The directory is a package itself.
-    Package,
-    /// Each directory in it is one.
-    Children,
-    /// They lie in folders of categories.
-    Nested,
-    /// Each file `name.md` is one.
-    Flat,
-    /// They are members of a collection.
-    Collection,
-}
-
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-enum LinksArg {
-    /// List them as not allowed.
-    #[default]
-    Refuse,
-    /// Take what they lead to.
-    Allow,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -102,17 +63,6 @@ impl SourceArgs {
             None => Ok(()),
         }
     }
-
-    /// What the command line says of the layout of its sources, if anything.
-    fn layout(&self) -> Option<Layout> {
-        Some(match self.layout? {
-            LayoutArg::Package => Layout::Package,
-            LayoutArg::Children => Layout::Children,
-            LayoutArg::Flat => Layout::Flat,
-            LayoutArg::Nested => Layout::Nested(self.depth.unwrap_or(Layout::NESTED_DEPTH)),
-            LayoutArg::Collection => Layout::Collection(self.depth.unwrap_or(Layout::COLLECTION_DEPTH)),
-        })
-    }
 }
 
 /// The sources in force and what the configuration says of them.
@@ -133,42 +83,85 @@ pub(crate) struct Sources {
 impl Sources {
     /// Finds the sources in force. Those of the command line must be there if `required`.
     pub(crate) fn find(context: &Context, args: &SourceArgs, required: bool) -> Result<Self, Failure> {
-        let project = Arc::new(context.project()?);
-        let configuration = config_files::read(context.config(), &project)?;
+        let (project, mut configuration) = configured(context)?;
         let mut sources: Vec<Arc<dyn Source>> = Vec::new();
         if args.source.is_empty() {
-            sources.extend(conventional(&project)?);
-            let configured = configuration.sources.iter();
-            sources.extend(
-                configured.map(|config| -> Arc<dyn Source> { Arc::new(configured_source(config, &project)) }),
-            );
+            sources.extend(roots_of_project(&project)?);
+            sources.extend(roots_of_user()?);
+            sources.extend(configuration.sources.iter().map(|config| configured_source(config, &project)));
         } else {
             for (rank, directory) in (0..).zip(&args.source) {
-                let mut definition = typed(directory, args)?;
+                let mut definition = args.directories.definition(directory)?;
                 (definition.rank, definition.required) = (rank, required);
                 sources.push(Arc::new(PathSource::new(definition)));
             }
         }
-        let mut places: Vec<Utf8PathBuf> =
-            sources.iter().map(|source| source.definition().path.to_path_buf()).collect();
-        // A link on the way to one can be led elsewhere.
-        places
-            .extend(args.source.iter().map(|directory| absolute(directory)).collect::<Result<Vec<_>, _>>()?);
-        places.extend(config_files::user_config());
-        places.extend(context.config().map(absolute).transpose()?);
-        let policy = match args.conflicts {
+        configuration.conflicts = match args.conflicts {
             Some(ConflictsArg::First) => ConflictPolicy::First,
             Some(ConflictsArg::Last) => ConflictPolicy::Last,
             Some(ConflictsArg::Error) => ConflictPolicy::Error,
             None => configuration.conflicts,
         };
-        let Configuration { limits, max_packages, enabled, .. } = configuration;
+        configuration.max_packages = args.directories.max_packages.or(configuration.max_packages);
+        let mut found = Self::new(sources, configuration, &project)?;
+        if !args.source.is_empty() {
+            found.precedence = Precedence::Sources;
+        }
+        let places = &mut found.places;
+        // A link on the way to one can be led elsewhere.
+        places
+            .extend(args.source.iter().map(|directory| absolute(directory)).collect::<Result<Vec<_>, _>>()?);
+        places.extend(config_files::user_config());
+        places.extend(context.config().map(absolute).transpose()?);
+        Ok(found)
+    }
+
+    /// Finds the sources that the caller answers for without naming any: the project's own, and those
+    /// of the configuration that the command line names. A package that the caller is in comes first.
+    pub(crate) fn of_project(context: &Context, args: &DirectoryArgs) -> Result<Self, Failure> {
+        let (project, mut configuration) = configured(context)?;
+        let mut sources = roots_of_project(&project)?;
+        let mut here = args.definition(Utf8Path::new("."))?;
+        if here.layout == Layout::Package {
+            here.rank = 0;
+            sources.push(Arc::new(PathSource::new(here)));
+        }
+        let own = configuration.sources.iter().filter(|config| {
+            config.trust == Trust::Project || context.config() == Some(config.at.file.as_path())
+        });
+        sources.extend(own.map(|config| configured_source(config, &project)));
+        configuration.max_packages = args.max_packages.or(configuration.max_packages);
+        Self::new(sources, configuration, &project)
+    }
+
+    /// Makes sources of directories that the command line names, in their order.
+    pub(crate) fn of_directories(
+        context: &Context,
+        directories: Vec<Definition>,
+        args: &DirectoryArgs,
+    ) -> Result<Self, Failure> {
+        let (project, mut configuration) = configured(context)?;
+        let sources = (0..).zip(directories).map(|(rank, mut definition)| -> Arc<dyn Source> {
+            definition.rank = rank;
+            Arc::new(PathSource::new(definition))
+        });
+        configuration.max_packages = args.max_packages.or(configuration.max_packages);
+        Self::new(sources.collect(), configuration, &project)
+    }
+
+    fn new(
+        sources: Vec<Arc<dyn Source>>,
+        configuration: Configuration,
+        project: &Project,
+    ) -> Result<Self, Failure> {
+        let places = sources.iter().map(|source| source.definition().path.to_path_buf()).collect();
+        let Configuration { conflicts, limits, max_packages, enabled, .. } = configuration;
         Ok(Self {
-            discovery: Discovery::new(sources, policy)?,
-            precedence: if args.source.is_empty() { Precedence::Store } else { Precedence::Sources },
+            discovery: Discovery::new(sources, conflicts)?,
+            precedence: Precedence::Store,
             places,
             limits,
-            max_packages: args.max_packages.or(max_packages).unwrap_or(MAX_PACKAGES),
+            max_packages: max_packages.unwrap_or(MAX_PACKAGES),
             enabled,
             project: project.store_key(),
         })
@@ -219,8 +212,15 @@ pub(crate) fn fault_of(source: &CatalogSource) -> Option<String> {
     })
 }
 
-/// The roots that are there without configuration.
-fn conventional(project: &Arc<Project>) -> Result<Vec<Arc<dyn Source>>, Failure> {
+/// The caller's project, and what all configuration files say.
+fn configured(context: &Context) -> Result<(Arc<Project>, Configuration), Failure> {
+    let project = Arc::new(context.project()?);
+    let configuration = config_files::read(context.config(), &project)?;
+    Ok((project, configuration))
+}
+
+/// The roots that a project has without configuration.
+fn roots_of_project(project: &Arc<Project>) -> Result<Vec<Arc<dyn Source>>, Failure> {
     let mut sources: Vec<Arc<dyn Source>> = Vec::new();
     for (id, path, rank) in PROJECT_ROOTS {
         let mut definition = Definition::new(id, root_path(project.root().join(path))?);
@@ -228,6 +228,12 @@ fn conventional(project: &Arc<Project>) -> Result<Vec<Arc<dyn Source>>, Failure>
         let within = Some((Arc::clone(project), Utf8PathBuf::from(path)));
         sources.push(Arc::new(PathSource { within, ..PathSource::new(definition) }));
     }
+    Ok(sources)
+}
+
+/// The roots that a user has without configuration.
+fn roots_of_user() -> Result<Vec<Arc<dyn Source>>, Failure> {
+    let mut sources: Vec<Arc<dyn Source>> = Vec::new();
     let home = env::var("HOME").ok().filter(|home| home.starts_with('/'));
     let home = home.and_then(|home| Utf8PathBuf::from(home).canonicalize_utf8().ok());
     for (id, path, rank) in USER_ROOTS.into_iter().take_while(|_| home.is_some()) {
@@ -238,24 +244,11 @@ fn conventional(project: &Arc<Project>) -> Result<Vec<Arc<dyn Source>>, Failure>
     Ok(sources)
 }
 
-fn root_path(path: Utf8PathBuf) -> Result<RootPath, Failure> {
+pub(crate) fn root_path(path: Utf8PathBuf) -> Result<RootPath, Failure> {
     RootPath::try_from(path).map_err(|error| Failure::of(error.code(), &error))
 }
 
-/// The path without `.` and `..`, of something that is not there, so that no link can be on the way.
-fn without_dots(path: &Utf8Path) -> Utf8PathBuf {
-    let mut clean = Utf8PathBuf::new();
-    for component in path.components() {
-        match component {
-            Utf8Component::CurDir => {}
-            Utf8Component::ParentDir => drop(clean.pop()),
-            component => clean.push(component),
-        }
-    }
-    clean
-}
-
-fn configured_source(config: &SourceConfig, project: &Arc<Project>) -> PathSource {
+fn configured_source(config: &SourceConfig, project: &Arc<Project>) -> Arc<dyn Source> {
     let mut definition = Definition::new(config.id.as_str(), config.root.clone());
     definition.rank = config.rank;
     definition.layout = config.layout;
@@ -271,36 +264,11 @@ fn configured_source(config: &SourceConfig, project: &Arc<Project>) -> PathSourc
         Trust::Project => config.root.as_path().strip_prefix(project.root()).ok().map(Utf8Path::to_owned),
         _ => None,
     };
-    PathSource {
+    Arc::new(PathSource {
         link_roots: config.link_roots.clone(),
         within: within.map(|path| (Arc::clone(project), path)),
         ..PathSource::new(definition)
-    }
-}
-
-/// The source that the command line names with this directory.
-fn typed(directory: &Utf8Path, args: &SourceArgs) -> Result<Definition, Failure> {
-    let spelled = absolute(directory)?;
-    let path = spelled.canonicalize_utf8().unwrap_or_else(|_| without_dots(&spelled));
-    let id = directory.as_str();
-    let id = if id.len() > 1 { id.trim_end_matches('/') } else { id };
-    let has = |name: &str| fs::symlink_metadata(path.join(name)).is_ok();
-    let layout = args.layout().unwrap_or_else(|| {
-        if has("SKILL.md") {
-            Layout::Package
-        } else if has(COLLECTION_FILE) {
-            Layout::Collection(Layout::COLLECTION_DEPTH)
-        } else {
-            Layout::Children
-        }
-    });
-    let mut definition = Definition::new(id, root_path(path)?);
-    (definition.layout, definition.scope) = (layout, "command line".to_owned());
-    definition.links = match args.links {
-        LinksArg::Refuse => Links::Refuse,
-        LinksArg::Allow => Links::Allow,
-    };
-    Ok(definition)
+    })
 }
 
 impl From<ConfigError> for Failure {

@@ -9,7 +9,7 @@ use crate::support::{environment, text};
 fn help_texts() {
     let env = environment(Runner::available()[0]);
     let mut all = String::new();
-    let everyday = ["", "list", "show", "prepare", "run", "verify", "doctor"];
+    let everyday = ["", "list", "show", "validate", "prepare", "run", "verify", "doctor"];
     let verbs = everyday.iter().chain(&["add", "enable", "disable", "completions"]).copied();
     for verb in verbs {
         let arguments: Vec<&str> = if verb.is_empty() { vec!["--help"] } else { vec![verb, "--help"] };

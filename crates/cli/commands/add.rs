@@ -10,6 +10,7 @@ use skillfreeze::store::{Added, Candidate, Origin};
 
 use crate::config_files;
 use crate::context::{Context, canonical, open_dir};
+use crate::describer::Parser;
 use crate::exit::{Failure, faults};
 use crate::output::table;
 
@@ -67,7 +68,8 @@ impl Add {
         let store = context.store()?;
         let progress = context.progress();
         let limits = config_files::read(context.config(), &context.project()?)?.limits;
-        let options = context.add_options(limits, self.drop_bytecode, !self.candidate, &progress);
+        let parser = Parser::new(limits);
+        let options = parser.add_options(self.drop_bytecode, !self.candidate, &progress);
         let results = store.add(&candidates, &options)?;
         let mut output = AddOutput { schema: "skillfreeze.add.v1", added: Vec::new(), failed: Vec::new() };
         let mut failure = None;

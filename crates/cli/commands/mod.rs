@@ -24,6 +24,7 @@ pub(crate) fn run(context: &Context, command: Verb) -> Result<u8, Failure> {
     match command {
         Verb::List(list) => list.run(context),
         Verb::Show(show) => show.run(context),
+        Verb::Validate(validate) => validate.run(context),
         Verb::Prepare(prepare) => prepare.run(context),
         Verb::Run(run) => run.run(context),
         Verb::Verify(verify) => verify.run(context),

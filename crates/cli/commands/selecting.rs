@@ -14,6 +14,7 @@ use skillfreeze::preparer::{
 
 use super::index::LeftOut;
 use crate::context::Context;
+use crate::describer::Parser;
 use crate::exit::Failure;
 use crate::sources::{Sources, fault_of};
 
@@ -100,7 +101,8 @@ pub(crate) fn prepare(
     let catalog = sources.scan(take.progress)?;
     catalog.sources().iter().filter_map(fault_of).for_each(|fault| context.output().warning(&fault));
     let enablement = sources.enablement(Some(store))?;
-    let options = context.add_options(sources.limits, take.drop_bytecode, false, take.progress);
+    let parser = Parser::new(sources.limits);
+    let options = parser.add_options(take.drop_bytecode, false, take.progress);
     let in_force = InForce {
         catalog: &catalog,
         precedence: sources.precedence,
