@@ -40,9 +40,15 @@ impl Catalog {
         limits: &Limits,
     ) -> Self {
         let Everything { packages, mut left_out, collections } = everything;
-        let mut catalog =
-            Self { sources, packages: Vec::new(), shadowed: Vec::new(), left_out: Vec::new(), collections };
-        let reserved = catalog.reserved_names(&packages, &left_out);
+        let mut catalog = Self {
+            sources,
+            packages: Vec::new(),
+            shadowed: Vec::new(),
+            left_out: Vec::new(),
+            collections,
+            reserved: BTreeSet::new(),
+        };
+        catalog.reserved = catalog.reserved_names(&packages, &left_out);
 
         let mut by_id: BTreeMap<SkillId, Vec<Found>> = BTreeMap::new();
         for found in packages {
@@ -69,7 +75,7 @@ impl Catalog {
                     continue;
                 }
                 if catalog.is_reserved(&winner) && !catalog.is_reserved(&other) {
-                    left_out.push(catalog.refuse_reserved(&other, &reserved));
+                    left_out.push(catalog.refuse_reserved(&other));
                     continue;
                 }
                 if policy == ConflictPolicy::Error {
@@ -79,8 +85,8 @@ impl Catalog {
                 left_out.push(LeftOut::of(&other, catalog.shadowed_note(&winner, &other)));
                 catalog.shadowed.push(other);
             }
-            if !catalog.is_reserved(&winner) && takes_reserved_name(&winner, &reserved) {
-                left_out.push(catalog.refuse_reserved(&winner, &reserved));
+            if !catalog.is_reserved(&winner) && catalog.takes_reserved_name(&winner) {
+                left_out.push(catalog.refuse_reserved(&winner));
                 continue;
             }
             if let Some(first) = winner.contested_by.first() {
@@ -179,9 +185,13 @@ impl Catalog {
         ))
     }
 
-    fn refuse_reserved(&self, found: &Found, reserved: &BTreeSet<String>) -> LeftOut {
+    fn takes_reserved_name(&self, found: &Found) -> bool {
+        self.reserves(found.id().as_str()) || found.own_name().is_some_and(|name| self.reserves(name))
+    }
+
+    fn refuse_reserved(&self, found: &Found) -> LeftOut {
         let id = found.id().as_str();
-        let name = if reserved.contains(id) { id } else { found.own_name().unwrap_or(id) };
+        let name = if self.reserves(id) { id } else { found.own_name().unwrap_or(id) };
         let message = format!(
             "the name `{}` is that of a bundled skill, which cannot be shadowed",
             name.escape_debug()
@@ -189,8 +199,4 @@ impl Catalog {
         let reason = Diagnostic::new(Severity::Error, "reserved-name", message);
         LeftOut::of(found, reason.hint("give it another id and directory"))
     }
-}
-
-fn takes_reserved_name(found: &Found, reserved: &BTreeSet<String>) -> bool {
-    reserved.contains(found.id().as_str()) || found.own_name().is_some_and(|name| reserved.contains(name))
 }

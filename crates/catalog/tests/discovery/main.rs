@@ -8,3 +8,4 @@ mod failures;
 mod layouts;
 mod registered;
 mod support;
+mod watched;
