@@ -15,6 +15,7 @@ mod project;
 mod report;
 mod sources;
 mod users;
+mod watcher;
 
 use std::process::ExitCode;
 use std::sync::Arc;

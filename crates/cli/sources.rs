@@ -12,7 +12,7 @@ use cap_std::fs::Dir;
 use clap::{Args, ValueEnum};
 use skillfreeze::catalog::{
     COLLECTION_FILE, Catalog, CatalogSource, ConfigError, Configuration, ConflictPolicy, Definition,
-    Discovery, Layout, Links, MAX_PACKAGES, RootPath, ScanOptions, Source, SourceConfig, Trust,
+    Discovery, Layers, Layout, Links, MAX_PACKAGES, RootPath, ScanOptions, Source, SourceConfig, Trust,
 };
 use skillfreeze::manifest::{Limits, LinkRoot, Progress, SkillId};
 use skillfreeze::preparer::Precedence;
@@ -126,6 +126,8 @@ pub(crate) struct Sources {
     /// Where they lie, and where the configuration does: a launch must not let any of it be written.
     pub(crate) places: Vec<Utf8PathBuf>,
     pub(crate) limits: Limits,
+    /// All that the configuration says.
+    pub(crate) configuration: Configuration,
     max_packages: usize,
     /// The only skills that are enabled, where the configuration says so.
     enabled: Option<BTreeSet<SkillId>>,
@@ -164,16 +166,22 @@ impl Sources {
             Some(ConflictsArg::Error) => ConflictPolicy::Error,
             None => configuration.conflicts,
         };
-        let Configuration { limits, max_packages, enabled, .. } = configuration;
+        let (limits, max_packages) = (configuration.limits, configuration.max_packages);
         Ok(Self {
             discovery: Discovery::new(sources, policy)?,
             precedence: if args.source.is_empty() { Precedence::Store } else { Precedence::Sources },
             places,
             limits,
             max_packages: args.max_packages.or(max_packages).unwrap_or(MAX_PACKAGES),
-            enabled,
+            enabled: configuration.enabled.clone(),
+            configuration,
             project: project.store_key(),
         })
+    }
+
+    /// Keeps what was scanned where other sources of the same configuration keep it.
+    pub(crate) fn with_layers(self, layers: &Layers) -> Self {
+        Self { discovery: self.discovery.with_layers(layers), ..self }
     }
 
     /// Scans them.

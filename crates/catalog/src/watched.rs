@@ -13,7 +13,6 @@ use crate::source::Layout;
 
 /// A place whose change may change what a scan finds, by its absolute path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
 pub enum Watched {
     /// A directory of which each entry counts.
     Directory(Utf8PathBuf),

@@ -76,7 +76,7 @@ impl<F: Fn(usize) + Sync> Progress for Meanwhile<F> {
     fn begin(&self, _phase: &str, _total: usize) {}
     fn advance(&self) {
         let count = self.0.fetch_add(1, Ordering::SeqCst) + 1;
-        if count % self.1 == 0 {
+        if count.is_multiple_of(self.1) {
             (self.2)(count / self.1);
         }
     }

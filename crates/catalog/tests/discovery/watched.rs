@@ -13,7 +13,6 @@ fn watched(sources: &Sources, catalog: &Catalog) -> Vec<String> {
             Watched::Directory(path) => (path, "/"),
             Watched::File(path) => (path, ""),
             Watched::Link(path) => (path, "@"),
-            other => panic!("{other:?}"),
         };
         format!("{}{mark}", path.strip_prefix(sources.utf8("")).unwrap())
     };
