@@ -16,3 +16,4 @@ mod selection;
 mod store;
 mod support;
 mod tampering;
+mod watch;

@@ -38,6 +38,13 @@ pub(crate) fn user_config() -> Option<Utf8PathBuf> {
     Some(above.join("skillfreeze").join(CONFIG_FILE))
 }
 
+/// Where all the files are, whether there are any or not.
+pub(crate) fn paths(given: Option<&Utf8Path>, project: &Project) -> Vec<Utf8PathBuf> {
+    let given = given.and_then(|path| camino::absolute_utf8(path).ok());
+    let own = project.root().join(CONFIG_FILE);
+    given.into_iter().chain([own]).chain(user_config()).chain([SYSTEM_CONFIG.into()]).collect()
+}
+
 /// Reads what there is, and merges what it says.
 pub(crate) fn read(given: Option<&Utf8Path>, project: &Project) -> Result<Configuration, Failure> {
     let given = given.map(|path| read_file(path).map_err(|error| unreadable(path, &error))).transpose()?;

@@ -1,5 +1,6 @@
 //! What every command works with: the store, the sources, the clock.
 
+use std::cell::Cell;
 use std::env;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -23,11 +24,13 @@ use crate::users;
 #[derive(Debug)]
 pub(crate) struct Context {
     global: Global,
+    /// What is worth saying of the project is said once.
+    is_warned: Cell<bool>,
 }
 
 impl Context {
     pub(crate) fn new(global: Global) -> Self {
-        Self { global }
+        Self { global, is_warned: Cell::new(false) }
     }
 
     pub(crate) fn output(&self) -> Output {
@@ -102,7 +105,7 @@ impl Context {
     /// The project that the caller works in.
     pub(crate) fn project(&self) -> Result<Project, Failure> {
         let project = Project::current()?;
-        if let Some(warning) = project.warning() {
+        if let Some(warning) = project.warning().filter(|_| !self.is_warned.replace(true)) {
             self.output().warning(&warning);
         }
         Ok(project)

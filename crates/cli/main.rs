@@ -18,6 +18,7 @@ mod project;
 mod report;
 mod sources;
 mod users;
+mod watcher;
 
 use std::process::ExitCode;
 use std::sync::Arc;

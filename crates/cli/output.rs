@@ -97,6 +97,17 @@ impl Output {
         }
     }
 
+    /// Prints what went wrong and does not end the command.
+    pub(crate) fn trouble(self, failure: &Failure) {
+        if self.json {
+            return print_error_json(failure);
+        }
+        self.warning(&failure.message);
+        if let Some(hint) = failure.hint.as_ref().filter(|_| !self.quiet) {
+            self.talk(AnsiColor::Cyan, "hint", hint);
+        }
+    }
+
     /// Prints why the command failed.
     pub(crate) fn failure(self, failure: &Failure) {
         if self.json {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::{Args, ValueEnum};
 use skillfreeze::catalog::{
-    Catalog, CatalogSource, ConfigError, Configuration, ConflictPolicy, Definition, Discovery, Layout, Links,
-    MAX_PACKAGES, RootPath, ScanOptions, Source, SourceConfig, Trust,
+    Catalog, CatalogSource, ConfigError, Configuration, ConflictPolicy, Definition, Discovery, Layers,
+    Layout, Links, MAX_PACKAGES, RootPath, ScanOptions, Source, SourceConfig, Trust,
 };
 use skillfreeze::manifest::{Limits, Progress, SkillId};
 use skillfreeze::preparer::Precedence;
@@ -74,6 +74,8 @@ pub(crate) struct Sources {
     /// Where they lie, and where the configuration does: a launch must not let any of it be written.
     pub(crate) places: Vec<Utf8PathBuf>,
     pub(crate) limits: Limits,
+    /// All that the configuration says.
+    pub(crate) configuration: Configuration,
     max_packages: usize,
     /// The only skills that are enabled, where the configuration says so.
     enabled: Option<BTreeSet<SkillId>>,
@@ -155,16 +157,21 @@ impl Sources {
         project: &Project,
     ) -> Result<Self, Failure> {
         let places = sources.iter().map(|source| source.definition().path.to_path_buf()).collect();
-        let Configuration { conflicts, limits, max_packages, enabled, .. } = configuration;
         Ok(Self {
-            discovery: Discovery::new(sources, conflicts)?,
+            discovery: Discovery::new(sources, configuration.conflicts)?,
             precedence: Precedence::Store,
             places,
-            limits,
-            max_packages: max_packages.unwrap_or(MAX_PACKAGES),
-            enabled,
+            limits: configuration.limits,
+            max_packages: configuration.max_packages.unwrap_or(MAX_PACKAGES),
+            enabled: configuration.enabled.clone(),
+            configuration,
             project: project.store_key(),
         })
+    }
+
+    /// Keeps what was scanned where other sources of the same configuration keep it.
+    pub(crate) fn with_layers(self, layers: &Layers) -> Self {
+        Self { discovery: self.discovery.with_layers(layers), ..self }
     }
 
     /// Scans them.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use skillfreeze_testing::{Runner, TestEnv, file, package, set_mode};
+use skillfreeze_testing::{Output, Runner, TestEnv, file, package, set_mode};
 
 /// Outputs of all commands, of good and of bad input.
 fn outputs() -> Vec<Value> {
@@ -60,9 +60,14 @@ fn outputs() -> Vec<Value> {
     run(&["enable", "--json", "--scope", "project", "good"]);
     run(&["enable", "--json", "../evil"]);
 
+    // `head` has read its line and goes, and so the watch ends.
+    let watch = "\"$0\" list --watch --json --source skills 2>&1 | head -n 1";
+    let watched = Output::of(&mut env.command_of("sh", ["-c", watch, env.program().to_str().unwrap()]));
+
     let snapshot = Path::new(prepared["path"].as_str().unwrap());
     set_mode(snapshot.join("good"), 0o755);
     run(&["verify", "--json", digest]);
+    found.push(watched.json());
     found.push(serde_json::from_slice(&fs::read(snapshot.join(".snapshot.json")).unwrap()).unwrap());
     for record in ["record", "failed"] {
         found.push(serde_json::from_slice(&fs::read(work.join(record)).unwrap()).unwrap());

@@ -1,5 +1,6 @@
 //! The catalog: what a scan of the sources found.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -7,7 +8,9 @@ use std::sync::Arc;
 use camino::Utf8PathBuf;
 use cap_std::fs::Dir;
 use serde::Serialize;
-use skillfreeze_manifest::{Diagnostic, Digest, Form, LinkRoot, SkillId, escape_bytes, to_canonical_bytes};
+use skillfreeze_manifest::{
+    Diagnostic, Digest, Form, LinkRoot, SkillId, Stamp, escape_bytes, to_canonical_bytes,
+};
 
 use crate::collection::Collection;
 use crate::front_matter::FrontMatter;
@@ -164,6 +167,18 @@ pub struct CatalogSource {
     pub fault: Option<Diagnostic>,
     pub(crate) root: Option<Arc<Dir>>,
     pub(crate) source: Arc<dyn Source>,
+    /// The directories below the root that were listed.
+    pub(crate) listed: Vec<String>,
+}
+
+impl CatalogSource {
+    /// Whether its path still leads to the root that was scanned.
+    fn is_there(&self) -> bool {
+        let identity = |stamp: Stamp| (stamp.device, stamp.inode);
+        let then = self.root.as_deref().and_then(|root| Stamp::of(root).ok()).map(identity);
+        let now = self.source.open().and_then(|root| Stamp::of(&root)).ok().map(identity);
+        then.is_some() && then == now
+    }
 }
 
 /// What a scan found: metadata only, ordered, conflicts resolved. It never changes.
@@ -177,6 +192,8 @@ pub struct Catalog {
     pub(crate) copies: Vec<Found>,
     pub(crate) left_out: Vec<LeftOut>,
     pub(crate) collections: Vec<Collection>,
+    /// Ids and directory names that are those of reserved sources alone.
+    pub(crate) reserved: BTreeSet<String>,
 }
 
 /// Something of a catalog is no longer as it was.
@@ -253,6 +270,13 @@ impl Catalog {
         own.or_else(|| self.find(id).filter(|found| found.origins.iter().any(|place| is_named(place.source))))
     }
 
+    /// Whether a name, an id or a directory's, is that of a package of a reserved source, valid or not:
+    /// nothing else may have it.
+    #[must_use]
+    pub fn reserves(&self, name: &str) -> bool {
+        self.reserved.contains(name)
+    }
+
     /// The id of the source that something lies in.
     ///
     /// # Panics
@@ -309,8 +333,9 @@ impl Catalog {
     /// [`Stale`] for the first that is not.
     pub fn require_current<'a>(&self, selected: impl IntoIterator<Item = &'a Found>) -> Result<(), Stale> {
         for found in selected {
-            let root = self.sources[found.source].root.as_deref();
-            if !root.is_some_and(|root| found.seen.is_current(root, &found.directory)) {
+            let source = &self.sources[found.source];
+            let is_current = |root: &Arc<Dir>| found.seen.is_current(root, &found.directory);
+            if !source.is_there() || !source.root.as_ref().is_some_and(is_current) {
                 return Err(Stale { id: found.id().clone(), path: self.path_of(found) });
             }
         }

@@ -47,8 +47,9 @@ impl Catalog {
             copies: Vec::new(),
             left_out: Vec::new(),
             collections,
+            reserved: BTreeSet::new(),
         };
-        let reserved = catalog.reserved_names(&packages, &left_out);
+        catalog.reserved = catalog.reserved_names(&packages, &left_out);
 
         let mut by_id: BTreeMap<SkillId, Vec<Found>> = BTreeMap::new();
         for found in packages {
@@ -76,7 +77,7 @@ impl Catalog {
                     continue;
                 }
                 if catalog.is_reserved(&winner) && !catalog.is_reserved(&other) {
-                    left_out.push(catalog.refuse_reserved(&other, &reserved));
+                    left_out.push(catalog.refuse_reserved(&other));
                     continue;
                 }
                 if policy == ConflictPolicy::Error {
@@ -86,8 +87,8 @@ impl Catalog {
                 left_out.push(LeftOut::of(&other, catalog.shadowed_note(&winner, &other)));
                 catalog.shadowed.push(other);
             }
-            if !catalog.is_reserved(&winner) && takes_reserved_name(&winner, &reserved) {
-                left_out.push(catalog.refuse_reserved(&winner, &reserved));
+            if !catalog.is_reserved(&winner) && catalog.takes_reserved_name(&winner) {
+                left_out.push(catalog.refuse_reserved(&winner));
                 continue;
             }
             if let Some(first) = winner.contested_by.first() {
@@ -186,9 +187,13 @@ impl Catalog {
         ))
     }
 
-    fn refuse_reserved(&self, found: &Found, reserved: &BTreeSet<String>) -> LeftOut {
+    fn takes_reserved_name(&self, found: &Found) -> bool {
+        self.reserves(found.id().as_str()) || found.own_name().is_some_and(|name| self.reserves(name))
+    }
+
+    fn refuse_reserved(&self, found: &Found) -> LeftOut {
         let id = found.id().as_str();
-        let name = if reserved.contains(id) { id } else { found.own_name().unwrap_or(id) };
+        let name = if self.reserves(id) { id } else { found.own_name().unwrap_or(id) };
         let message = format!(
             "the name `{}` is that of a bundled skill, which cannot be shadowed",
             name.escape_debug()
@@ -196,8 +201,4 @@ impl Catalog {
         let reason = Diagnostic::new(Severity::Error, "reserved-name", message);
         LeftOut::of(found, reason.hint("give it another id and directory"))
     }
-}
-
-fn takes_reserved_name(found: &Found, reserved: &BTreeSet<String>) -> bool {
-    reserved.contains(found.id().as_str()) || found.own_name().is_some_and(|name| reserved.contains(name))
 }

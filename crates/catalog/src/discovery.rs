@@ -149,7 +149,9 @@ impl Discovery {
         let mut everything = Everything::default();
         let mut states = Vec::with_capacity(sources.len());
         for (index, (source, scanned)) in sources.into_iter().zip(scanned.into_iter().flatten()).enumerate() {
-            let Scanned { root, packages, left_out, collections, .. } = Arc::unwrap_or_clone(scanned);
+            let Scanned { root, packages, left_out, collections, categories } = Arc::unwrap_or_clone(scanned);
+            let listed = categories.into_iter().filter(|(_, seen)| seen.may_be_package());
+            let listed = listed.map(|(path, _)| path).collect();
             everything.packages.extend(packages.into_iter().map(|mut found| {
                 found.source = index;
                 found
@@ -166,7 +168,8 @@ impl Discovery {
                 Root::Open { dir, .. } => (Some(dir), None),
                 Root::Failed { fault, .. } => (None, Some(fault)),
             };
-            states.push(CatalogSource { definition: source.definition().clone(), fault, root, source });
+            let definition = source.definition().clone();
+            states.push(CatalogSource { definition, fault, root, source, listed });
         }
         Ok(Catalog::resolve(states, everything, self.policy, &options.limits))
     }

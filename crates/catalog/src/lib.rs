@@ -55,6 +55,7 @@ mod search;
 mod skill_file;
 mod source;
 mod walk;
+mod watched;
 
 pub use catalog::{Catalog, CatalogSource, Found, Handle, LeftOut, Located, Place, Stale};
 pub use collection::{COLLECTION_FILE, COUNT_PLACEHOLDER, Collection};
@@ -83,3 +84,4 @@ pub use source::{
     DEFAULT_RANK, Definition, FileSource, Layout, Links, REGISTERED_ID, REGISTERED_RANK, RESERVED_RANK,
     Source,
 };
+pub use watched::Watched;

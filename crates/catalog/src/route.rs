@@ -23,9 +23,15 @@ struct State {
 impl State {
     fn at(root: &Dir, path: &str) -> Self {
         let own = Stamp::at(root, path.as_bytes()).ok();
-        let is_link = own.is_some_and(|stamp| stamp.kind == EntryKind::Link);
-        let target = is_link.then(|| Stamp::through_links(root, path.as_bytes()).ok()).flatten();
-        Self { own, target }
+        let mut state = Self { own, target: None };
+        if state.is_link() {
+            state.target = Stamp::through_links(root, path.as_bytes()).ok();
+        }
+        state
+    }
+
+    fn is_link(&self) -> bool {
+        self.own.is_some_and(|stamp| stamp.kind == EntryKind::Link)
     }
 }
 
@@ -45,6 +51,21 @@ impl Seen {
     pub(crate) fn is_current(&self, root: &Dir, path: &str) -> bool {
         let now = if self.skill.is_some() { Self::package(root, path) } else { Self::entry(root, path) };
         now == *self
+    }
+
+    /// Whether it is an entry that may be a package.
+    pub(crate) fn may_be_package(&self) -> bool {
+        self.skill.is_some()
+    }
+
+    /// Whether the entry is a link.
+    pub(crate) fn is_link(&self) -> bool {
+        self.entry.is_link()
+    }
+
+    /// Whether the `SKILL.md` in it is a link.
+    pub(crate) fn is_skill_link(&self) -> bool {
+        self.skill.as_ref().is_some_and(State::is_link)
     }
 
     /// Device and inode of the entry itself, or of what it leads to: two entries that have them in

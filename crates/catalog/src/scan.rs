@@ -124,7 +124,7 @@ pub(crate) struct Scanned {
     pub(crate) left_out: Vec<LeftOut>,
     pub(crate) collections: Vec<Collection>,
     /// Directories that were listed, the root apart, and the files that make collections of them.
-    categories: Vec<(String, Seen)>,
+    pub(crate) categories: Vec<(String, Seen)>,
 }
 
 /// A source's root.

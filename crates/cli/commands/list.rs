@@ -10,6 +10,7 @@ use skillfreeze::preparer::Precedence;
 use skillfreeze::store::{Revision, Store};
 
 use super::index::{CollectionEntry, INDEX_SCHEMA, Index, LeftOut, Skill, SourceEntry};
+use super::watch::watch;
 use crate::context::Context;
 use crate::excerpt;
 use crate::exit::Failure;
@@ -26,7 +27,7 @@ pub(crate) struct List {
     #[arg(value_name = "WORDS")]
     words: Vec<String>,
     #[command(flatten)]
-    sources: SourceArgs,
+    pub(super) sources: SourceArgs,
     /// Show what was left out, and why
     #[arg(long)]
     skipped: bool,
@@ -42,10 +43,19 @@ pub(crate) struct List {
     /// List at most so many skills
     #[arg(long, value_name = "N")]
     limit: Option<NonZeroUsize>,
+    /// Print a line of JSON now, and one whenever the list is another
+    ///
+    /// Each names the digest of what `list --json` prints, and the ids that were added, removed and
+    /// changed. It ends when nobody reads it any more.
+    #[arg(long, conflicts_with_all = ["words", "skipped", "offset", "limit"])]
+    watch: bool,
 }
 
 impl List {
     pub(crate) fn run(&self, context: &Context) -> Result<u8, Failure> {
+        if self.watch {
+            return watch(self, context);
+        }
         let sources = Sources::find(context, &self.sources, false)?;
         let catalog = sources.scan(&context.progress())?;
         let store = context.store_to_read()?;
@@ -61,7 +71,8 @@ impl List {
         self.sources.refuse_faults(&catalog).map(|()| 0)
     }
 
-    fn index(
+    /// What there is to list.
+    pub(super) fn index(
         &self,
         catalog: &Catalog,
         sources: &Sources,

@@ -14,6 +14,7 @@ pub(crate) mod show;
 pub(crate) mod switching;
 pub(crate) mod validate;
 pub(crate) mod verify;
+mod watch;
 
 use crate::args::Verb;
 use crate::context::Context;

@@ -55,6 +55,23 @@ fn what_is_selected_must_be_what_was_found() {
     }
 }
 
+/// The directory that was scanned may live on under another name, and another one be in its place.
+#[test]
+fn what_is_selected_must_lie_where_it_was_found() {
+    let sources = Sources::new();
+    sources.package("src/demo");
+    sources.package("low/other");
+    let catalog = scan(vec![sources.by_path("src", |_| {}), sources.by_path("low", |_| {})]);
+    assert_eq!((require(&catalog, "demo"), require(&catalog, "other")), (Ok(()), Ok(())));
+    fs::rename(sources.path("src"), sources.path("old")).unwrap();
+    assert_eq!((require(&catalog, "demo"), require(&catalog, "other")), (Err("catalog-stale"), Ok(())));
+    sources.package("src/demo");
+    assert_eq!((require(&catalog, "demo"), require(&catalog, "other")), (Err("catalog-stale"), Ok(())));
+    fs::remove_dir_all(sources.path("src")).unwrap();
+    fs::rename(sources.path("old"), sources.path("src")).unwrap();
+    assert_eq!(require(&catalog, "demo"), Ok(()));
+}
+
 /// Does something when the scan has examined as many entries as there are.
 struct Meanwhile<F>(AtomicUsize, usize, F);
 
