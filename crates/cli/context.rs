@@ -126,7 +126,7 @@ struct FrontMatterParser;
 
 impl Describe for FrontMatterParser {
     fn describe(&self, package: Described<'_>) -> Result<Description, Vec<Diagnostic>> {
-        let options = ParseOptions::of(package.directory);
+        let options = ParseOptions { limits: *package.limits, ..ParseOptions::of(package.directory) };
         let front_matter = parse_front_matter(package.skill_md, &options)?;
         Ok(Description {
             id: front_matter.id,

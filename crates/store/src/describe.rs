@@ -1,6 +1,6 @@
 //! What the store asks its caller about a package: it knows no front matter itself.
 
-use skillfreeze_manifest::{Diagnostic, Form, PackagePath, SkillId, Version};
+use skillfreeze_manifest::{Diagnostic, Form, Limits, PackagePath, SkillId, Version};
 
 /// Reads what a package says of itself from its `SKILL.md`.
 ///
@@ -32,6 +32,8 @@ pub struct Described<'a> {
     pub directory: Option<&'a str>,
     /// Whether it is a directory or a single file.
     pub form: Form,
+    /// The limits that it must keep; those on its front matter are the caller's to apply.
+    pub limits: &'a Limits,
 }
 
 /// What a package says of itself.

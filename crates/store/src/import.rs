@@ -119,7 +119,7 @@ fn attempt<S: Write>(
     let Reading { tar, files, skill_md, mut diagnostics, .. } = reading;
     let description = skill_md.map(|skill_md| {
         let (directory, form) = (candidate.name.as_deref(), candidate.form);
-        options.describe.describe(Described { skill_md: &skill_md, directory, form })
+        options.describe.describe(Described { skill_md: &skill_md, directory, form, limits: &options.limits })
     });
     if !refusals.is_empty() {
         sort_refusals(&mut refusals);
