@@ -123,8 +123,9 @@ pub(crate) struct Sources {
     discovery: Discovery,
     /// What a bare id means with these sources.
     pub(crate) precedence: Precedence,
-    /// Where they lie, and where the configuration does: a launch must not let any of it be written.
-    pub(crate) places: Vec<Utf8PathBuf>,
+    sources: Vec<Arc<PathSource>>,
+    /// As the command line spells them, and the files of the configuration.
+    named: Vec<Utf8PathBuf>,
     pub(crate) limits: Limits,
     max_packages: usize,
     /// The only skills that are enabled, where the configuration says so.
@@ -137,27 +138,23 @@ impl Sources {
     pub(crate) fn find(context: &Context, args: &SourceArgs, required: bool) -> Result<Self, Failure> {
         let project = Arc::new(context.project()?);
         let configuration = config_files::read(context.config(), &project)?;
-        let mut sources: Vec<Arc<dyn Source>> = Vec::new();
+        let mut sources: Vec<PathSource> = Vec::new();
         if args.source.is_empty() {
             sources.extend(conventional(&project));
-            let configured = configuration.sources.iter();
-            sources.extend(
-                configured.map(|config| -> Arc<dyn Source> { Arc::new(configured_source(config, &project)) }),
-            );
+            sources.extend(configuration.sources.iter().map(|config| configured_source(config, &project)));
         } else {
             for (rank, directory) in (0..).zip(&args.source) {
                 let mut definition = typed(directory, args)?;
                 (definition.rank, definition.required) = (rank, required);
-                sources.push(Arc::new(PathSource::new(definition)));
+                sources.push(PathSource::new(definition));
             }
         }
-        let mut places: Vec<Utf8PathBuf> =
-            sources.iter().map(|source| source.definition().path.clone()).collect();
+        let sources: Vec<Arc<PathSource>> = sources.into_iter().map(Arc::new).collect();
         // A link on the way to one can be led elsewhere.
-        places
-            .extend(args.source.iter().map(|directory| absolute(directory)).collect::<Result<Vec<_>, _>>()?);
-        places.extend(config_files::user_config());
-        places.extend(context.config().map(absolute).transpose()?);
+        let mut named =
+            args.source.iter().map(|directory| absolute(directory)).collect::<Result<Vec<_>, _>>()?;
+        named.extend(config_files::user_config());
+        named.extend(context.config().map(absolute).transpose()?);
         let policy = match args.conflicts {
             Some(ConflictsArg::First) => ConflictPolicy::First,
             Some(ConflictsArg::Last) => ConflictPolicy::Last,
@@ -165,10 +162,12 @@ impl Sources {
             None => configuration.conflicts,
         };
         let Configuration { limits, max_packages, enabled, .. } = configuration;
+        let scanned = sources.iter().map(|source| -> Arc<dyn Source> { Arc::<PathSource>::clone(source) });
         Ok(Self {
-            discovery: Discovery::new(sources, policy)?,
+            discovery: Discovery::new(scanned.collect(), policy)?,
             precedence: if args.source.is_empty() { Precedence::Store } else { Precedence::Sources },
-            places,
+            sources,
+            named,
             limits,
             max_packages: args.max_packages.or(max_packages).unwrap_or(MAX_PACKAGES),
             enabled,
@@ -180,6 +179,17 @@ impl Sources {
     pub(crate) fn scan(&self, progress: &dyn Progress) -> Result<Catalog, Failure> {
         let (limits, max_packages) = (self.limits, self.max_packages);
         Ok(self.discovery.scan(&ScanOptions { limits, max_packages, progress, ..ScanOptions::default() })?)
+    }
+
+    /// Where a later run would take skills or configuration from, the project's own places apart: a
+    /// launch must not let any of it be written.
+    pub(crate) fn places(&self) -> Vec<Utf8PathBuf> {
+        self.sources.iter().flat_map(|source| source.places()).chain(self.named.iter().cloned()).collect()
+    }
+
+    /// The root of the project that the caller works in.
+    pub(crate) fn project(&self) -> &Utf8Path {
+        self.project.as_path()
     }
 
     /// Which skills are enabled, by the configuration and the user's switches in the store.
@@ -234,6 +244,20 @@ impl PathSource {
     fn new(definition: Definition) -> Self {
         Self { definition, link_roots: Vec::new(), within: None }
     }
+
+    /// Where its skills lie: in its root, where the links in there lead that it follows, and in what it
+    /// borrows files from.
+    fn places(&self) -> Vec<Utf8PathBuf> {
+        let mut places = vec![self.definition.path.clone()];
+        places.extend(self.link_roots.iter().map(|root| root.as_path().to_owned()));
+        if self.definition.links == Links::Allow {
+            // A name that is not UTF-8 is no skill's.
+            let entries = self.definition.path.read_dir_utf8().into_iter().flatten().flatten();
+            let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+            places.extend(links.map(|link| link.into_path()));
+        }
+        places
+    }
 }
 
 impl Source for PathSource {
@@ -276,20 +300,20 @@ fn from_path(path: std::path::PathBuf) -> io::Result<Utf8PathBuf> {
 }
 
 /// The roots that are there without configuration.
-fn conventional(project: &Arc<Project>) -> Vec<Arc<dyn Source>> {
-    let mut sources: Vec<Arc<dyn Source>> = Vec::new();
+fn conventional(project: &Arc<Project>) -> Vec<PathSource> {
+    let mut sources = Vec::new();
     for (id, path, rank) in PROJECT_ROOTS {
         let mut definition = Definition::new(id, project.root().join(path));
         (definition.rank, definition.scope) = (rank, format!("project:{}", project.root()));
         let within = Some((Arc::clone(project), Utf8PathBuf::from(path)));
-        sources.push(Arc::new(PathSource { within, ..PathSource::new(definition) }));
+        sources.push(PathSource { within, ..PathSource::new(definition) });
     }
     let home = env::var("HOME").ok().filter(|home| home.starts_with('/')).map(Utf8PathBuf::from);
     for (id, path, rank) in USER_ROOTS.into_iter().take_while(|_| home.is_some()) {
         let path = home.clone().unwrap_or_default().join(path);
         let mut definition = Definition::new(id, path.components().collect::<Utf8PathBuf>());
         (definition.rank, definition.scope, definition.links) = (rank, "user".to_owned(), Links::Allow);
-        sources.push(Arc::new(PathSource::new(definition)));
+        sources.push(PathSource::new(definition));
     }
     sources
 }
