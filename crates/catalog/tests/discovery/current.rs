@@ -17,9 +17,12 @@ fn require(catalog: &Catalog, name: &str) -> Result<(), &'static str> {
     })
 }
 
+/// Something that is done to sources, and what it is called.
+type Change = (&'static str, fn(&Sources));
+
 #[test]
 fn what_is_selected_must_be_what_was_found() {
-    let edits: [(&str, fn(&Sources)); 7] = [
+    let edits: [Change; 7] = [
         ("edited", |sources| sources.file("src/demo/SKILL.md", skill("demo") + "more")),
         ("same size", |sources| sources.file("src/demo/SKILL.md", skill("demo").replace("body", "BODY"))),
         ("file added", |sources| sources.file("src/demo/more", "")),
@@ -59,7 +62,7 @@ impl<F: Fn(usize) + Sync> Progress for Meanwhile<F> {
     fn begin(&self, _phase: &str, _total: usize) {}
     fn advance(&self) {
         let count = self.0.fetch_add(1, Ordering::SeqCst) + 1;
-        if count % self.1 == 0 {
+        if count.is_multiple_of(self.1) {
             (self.2)(count / self.1);
         }
     }
@@ -68,7 +71,7 @@ impl<F: Fn(usize) + Sync> Progress for Meanwhile<F> {
 #[test]
 fn what_changes_during_a_scan_is_looked_at_again() {
     // An empty source, one that is shadowed, one that is absent, the root: every route counts.
-    let changes: [(&str, fn(&Sources)); 4] = [
+    let changes: [Change; 4] = [
         ("empty", |sources| sources.package("empty/new")),
         ("shadowed", |sources| sources.file("low/demo/SKILL.md", skill("demo-2"))),
         ("absent", |sources| sources.package("absent/new")),
