@@ -16,7 +16,7 @@ use skillfreeze::catalog::{
 };
 use skillfreeze::manifest::{Limits, LinkRoot, Progress, SkillId};
 use skillfreeze::preparer::Precedence;
-use skillfreeze::store::{ProjectRoot, Store, Switches};
+use skillfreeze::store::{ProjectRoot, Scope, Store, Switch, Switches};
 
 use crate::config_files;
 use crate::context::{Context, absolute};
@@ -218,6 +218,19 @@ impl Enablement {
     pub(crate) fn allows(&self, id: &SkillId) -> bool {
         self.switches.state(id, Some(&self.project)) != Some(false)
             && self.enabled.as_ref().is_none_or(|enabled| enabled.contains(id))
+    }
+
+    /// What makes a skill that may not be selected one that may.
+    pub(crate) fn remedy(&self, id: &SkillId) -> String {
+        let own = Scope::Project(self.project.clone());
+        let is_own = |switch: &Switch| switch.id == *id && switch.scope == own && !switch.on;
+        if self.switches.iter().any(is_own) {
+            format!("enable it with `skillfreeze enable {id} --scope project`")
+        } else if self.switches.state(id, Some(&self.project)) == Some(false) {
+            format!("enable it with `skillfreeze enable {id}`")
+        } else {
+            "add it to `enabled` in each file of the configuration that has `[skills]`".to_owned()
+        }
     }
 }
 

@@ -138,14 +138,20 @@ fn switches_hold_for_the_user_or_for_one_project_which_comes_first() {
         check(&["a"], &["a", "b"]);
         // A switch widens nothing that a file narrows.
         file(user_file(&env), "[skills]\nenabled = [\"b\"]\n");
-        check_disabled(&env, &root, "a");
+        let in_files = "add it to `enabled` in each file of the configuration that has `[skills]`";
+        check_disabled(&env, &root, "a", in_files);
         assert_eq!(everything(&env, &other), ["b"]);
         std::fs::remove_file(user_file(&env)).unwrap();
+        // What is hinted at is what helps.
+        run_in(&env, &root, &["disable", "a"]).ok();
+        check_disabled(&env, &other, "a", "enable it with `skillfreeze enable a`");
+        run_in(&env, &other, &["enable", "a"]).ok();
+        run_in(&env, &other, &["prepare", "a"]).ok();
         // A revision of the store is switched with its id, whatever it is named by.
         run_in(&env, &root, &["disable", "a", "--scope", "project"]).ok();
         run_in(&env, &root, &["add", env.home().join(".agents/skills/a").to_str().unwrap()]).ok();
         for reference in ["a", "a@1", "user-agents:a", "a@source"] {
-            check_disabled(&env, &root, reference);
+            check_disabled(&env, &root, reference, "enable it with `skillfreeze enable a --scope project`");
         }
         assert_eq!(everything(&env, &other), ["a", "b"]);
         // On the command line's own sources too: switched off is switched off.
@@ -156,12 +162,11 @@ fn switches_hold_for_the_user_or_for_one_project_which_comes_first() {
 }
 
 #[track_caller]
-fn check_disabled(env: &TestEnv, directory: &std::path::Path, reference: &str) {
+fn check_disabled(env: &TestEnv, directory: &std::path::Path, reference: &str, hint: &str) {
     let error = run_in(env, directory, &["prepare", reference, "--json"]).fails(4, "selection-disabled");
-    let hint = text(&error["hint"]);
-    assert!(hint.contains("`skillfreeze enable a"), "{error}");
-    run_in(env, directory, &["run", "--skill", reference, "--json", "--", "true"])
-        .fails(125, "selection-disabled");
+    assert_eq!(error["hint"], hint, "{error}");
+    let run = run_in(env, directory, &["run", "--skill", reference, "--json", "--", "true"]);
+    run.fails(125, "selection-disabled");
 }
 
 #[test]
@@ -172,7 +177,9 @@ fn what_is_disabled_is_told_where_everything_was_asked_for() {
         env.run(["disable", "a"]).ok();
         let prepared = env.run(["prepare", "--source", "src", "--json"]).json();
         assert_eq!(super::left_out(&prepared), ["src/a: disabled"]);
-        assert_eq!(prepared["left_out"][0]["diagnostics"][0]["severity"], "info");
+        let note = &prepared["left_out"][0]["diagnostics"][0];
+        assert_eq!(note["severity"], "info");
+        assert_eq!(note["hint"], "enable it with `skillfreeze enable a`");
         let listed = env.run(["list", "--source", "src", "--json"]).json();
         assert_eq!(
             (&skill(&listed, "a")["enabled"], &skill(&listed, "b")["enabled"]),
