@@ -8,6 +8,7 @@
 mod architecture;
 mod command_line;
 mod corpora;
+mod discovery;
 mod launch;
 mod packages;
 mod readme;

@@ -333,9 +333,6 @@ impl From<ResolveError> for Failure {
             ResolveError::Ambiguous { digests, .. } => {
                 failure.hint("name one by its digest: `id@sha256:…`").details(json!({ "digests": digests }))
             }
-            ResolveError::Disabled { reference } => {
-                failure.hint(format!("enable it with `skillfreeze enable {}`", reference.id))
-            }
             ResolveError::Missing { ids } => failure
                 .hint("mend the source that should hold it, or take it out of the enabled ones")
                 .details(json!({ "missing": ids })),

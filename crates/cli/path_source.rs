@@ -7,7 +7,7 @@ use std::sync::Arc;
 use camino::Utf8PathBuf;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use skillfreeze::catalog::{Definition, RootPath, Source};
+use skillfreeze::catalog::{Definition, Links, RootPath, Source};
 use skillfreeze::manifest::LinkRoot;
 
 use crate::project::Project;
@@ -25,6 +25,20 @@ pub(crate) struct PathSource {
 impl PathSource {
     pub(crate) fn new(definition: Definition) -> Self {
         Self { definition, link_roots: Vec::new(), within: None }
+    }
+
+    /// Where its skills lie: in its root, where the links in there lead that it follows, and in what it
+    /// borrows files from.
+    pub(crate) fn places(&self) -> Vec<Utf8PathBuf> {
+        let mut places = vec![self.definition.path.to_path_buf()];
+        places.extend(self.link_roots.iter().map(|root| root.to_path_buf()));
+        if self.definition.links == Links::Allow {
+            // A name that is not UTF-8 is no skill's.
+            let entries = self.definition.path.read_dir_utf8().into_iter().flatten().flatten();
+            let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+            places.extend(links.map(|link| link.into_path()));
+        }
+        places
     }
 }
 

@@ -12,7 +12,7 @@ use skillfreeze::catalog::{
 };
 use skillfreeze::manifest::{Limits, Progress, SkillId};
 use skillfreeze::preparer::Precedence;
-use skillfreeze::store::{ProjectRoot, Store, Switches};
+use skillfreeze::store::{ProjectRoot, Scope, Store, Switch, Switches};
 
 use crate::config_files;
 use crate::context::{Context, absolute};
@@ -71,8 +71,9 @@ pub(crate) struct Sources {
     discovery: Discovery,
     /// What a bare id means with these sources.
     pub(crate) precedence: Precedence,
-    /// Where they lie, and where the configuration does: a launch must not let any of it be written.
-    pub(crate) places: Vec<Utf8PathBuf>,
+    sources: Vec<Arc<PathSource>>,
+    /// As the command line spells them, and the files of the configuration.
+    named: Vec<Utf8PathBuf>,
     pub(crate) limits: Limits,
     /// All that the configuration says.
     pub(crate) configuration: Configuration,
@@ -86,7 +87,7 @@ impl Sources {
     /// Finds the sources in force. Those of the command line must be there if `required`.
     pub(crate) fn find(context: &Context, args: &SourceArgs, required: bool) -> Result<Self, Failure> {
         let (project, mut configuration) = configured(context)?;
-        let mut sources: Vec<Arc<dyn Source>> = Vec::new();
+        let mut sources: Vec<PathSource> = Vec::new();
         if args.source.is_empty() {
             sources.extend(roots_of_project(&project)?);
             sources.extend(roots_of_user()?);
@@ -95,7 +96,7 @@ impl Sources {
             for (rank, directory) in (0..).zip(&args.source) {
                 let mut definition = args.directories.definition(directory)?;
                 (definition.rank, definition.required) = (rank, required);
-                sources.push(Arc::new(PathSource::new(definition)));
+                sources.push(PathSource::new(definition));
             }
         }
         configuration.conflicts = match args.conflicts {
@@ -109,12 +110,11 @@ impl Sources {
         if !args.source.is_empty() {
             found.precedence = Precedence::Sources;
         }
-        let places = &mut found.places;
         // A link on the way to one can be led elsewhere.
-        places
-            .extend(args.source.iter().map(|directory| absolute(directory)).collect::<Result<Vec<_>, _>>()?);
-        places.extend(config_files::user_config());
-        places.extend(context.config().map(absolute).transpose()?);
+        found.named =
+            args.source.iter().map(|directory| absolute(directory)).collect::<Result<Vec<_>, _>>()?;
+        found.named.extend(config_files::user_config());
+        found.named.extend(context.config().map(absolute).transpose()?);
         Ok(found)
     }
 
@@ -126,7 +126,7 @@ impl Sources {
         let mut here = args.definition(Utf8Path::new("."))?;
         if here.layout == Layout::Package {
             here.rank = 0;
-            sources.push(Arc::new(PathSource::new(here)));
+            sources.push(PathSource::new(here));
         }
         let own = configuration.sources.iter().filter(|config| {
             config.trust == Trust::Project || context.config() == Some(config.at.file.as_path())
@@ -143,24 +143,26 @@ impl Sources {
         args: &DirectoryArgs,
     ) -> Result<Self, Failure> {
         let (project, mut configuration) = configured(context)?;
-        let sources = (0..).zip(directories).map(|(rank, mut definition)| -> Arc<dyn Source> {
+        let sources = (0..).zip(directories).map(|(rank, mut definition)| {
             definition.rank = rank;
-            Arc::new(PathSource::new(definition))
+            PathSource::new(definition)
         });
         configuration.max_packages = args.max_packages.or(configuration.max_packages);
         Self::new(sources.collect(), configuration, &project)
     }
 
     fn new(
-        sources: Vec<Arc<dyn Source>>,
+        sources: Vec<PathSource>,
         configuration: Configuration,
         project: &Project,
     ) -> Result<Self, Failure> {
-        let places = sources.iter().map(|source| source.definition().path.to_path_buf()).collect();
+        let sources: Vec<Arc<PathSource>> = sources.into_iter().map(Arc::new).collect();
+        let scanned = sources.iter().map(|source| -> Arc<dyn Source> { Arc::<PathSource>::clone(source) });
         Ok(Self {
-            discovery: Discovery::new(sources, configuration.conflicts)?,
+            discovery: Discovery::new(scanned.collect(), configuration.conflicts)?,
             precedence: Precedence::Store,
-            places,
+            sources,
+            named: Vec::new(),
             limits: configuration.limits,
             max_packages: configuration.max_packages.unwrap_or(MAX_PACKAGES),
             enabled: configuration.enabled.clone(),
@@ -178,6 +180,17 @@ impl Sources {
     pub(crate) fn scan(&self, progress: &dyn Progress) -> Result<Catalog, Failure> {
         let (limits, max_packages) = (self.limits, self.max_packages);
         Ok(self.discovery.scan(&ScanOptions { limits, max_packages, progress, ..ScanOptions::default() })?)
+    }
+
+    /// Where a later run would take skills or configuration from, the project's own places apart: a
+    /// launch must not let any of it be written.
+    pub(crate) fn places(&self) -> Vec<Utf8PathBuf> {
+        self.sources.iter().flat_map(|source| source.places()).chain(self.named.iter().cloned()).collect()
+    }
+
+    /// The root of the project that the caller works in.
+    pub(crate) fn project(&self) -> &Utf8Path {
+        self.project.as_path()
     }
 
     /// Which skills are enabled, by the configuration and the user's switches in the store.
@@ -207,6 +220,19 @@ impl Enablement {
         self.switches.state(id, Some(&self.project)) != Some(false)
             && self.enabled.as_ref().is_none_or(|enabled| enabled.contains(id))
     }
+
+    /// What makes a skill that may not be selected one that may.
+    pub(crate) fn remedy(&self, id: &SkillId) -> String {
+        let own = Scope::Project(self.project.clone());
+        let is_own = |switch: &Switch| switch.id == *id && switch.scope == own && !switch.on;
+        if self.switches.iter().any(is_own) {
+            format!("enable it with `skillfreeze enable {id} --scope project`")
+        } else if self.switches.state(id, Some(&self.project)) == Some(false) {
+            format!("enable it with `skillfreeze enable {id}`")
+        } else {
+            "add it to `enabled` in each file of the configuration that has `[skills]`".to_owned()
+        }
+    }
 }
 
 /// What is worth saying of a source that holds nothing because it failed; nothing of a conventional one
@@ -227,26 +253,26 @@ fn configured(context: &Context) -> Result<(Arc<Project>, Configuration), Failur
 }
 
 /// The roots that a project has without configuration.
-fn roots_of_project(project: &Arc<Project>) -> Result<Vec<Arc<dyn Source>>, Failure> {
-    let mut sources: Vec<Arc<dyn Source>> = Vec::new();
+fn roots_of_project(project: &Arc<Project>) -> Result<Vec<PathSource>, Failure> {
+    let mut sources = Vec::new();
     for (id, path, rank) in PROJECT_ROOTS {
         let mut definition = Definition::new(id, root_path(project.root().join(path))?);
         (definition.rank, definition.scope) = (rank, format!("project:{}", project.root()));
         let within = Some((Arc::clone(project), Utf8PathBuf::from(path)));
-        sources.push(Arc::new(PathSource { within, ..PathSource::new(definition) }));
+        sources.push(PathSource { within, ..PathSource::new(definition) });
     }
     Ok(sources)
 }
 
 /// The roots that a user has without configuration.
-fn roots_of_user() -> Result<Vec<Arc<dyn Source>>, Failure> {
-    let mut sources: Vec<Arc<dyn Source>> = Vec::new();
+fn roots_of_user() -> Result<Vec<PathSource>, Failure> {
+    let mut sources = Vec::new();
     let home = env::var("HOME").ok().filter(|home| home.starts_with('/'));
     let home = home.and_then(|home| Utf8PathBuf::from(home).canonicalize_utf8().ok());
     for (id, path, rank) in USER_ROOTS.into_iter().take_while(|_| home.is_some()) {
         let mut definition = Definition::new(id, root_path(home.clone().unwrap_or_default().join(path))?);
         (definition.rank, definition.scope, definition.links) = (rank, "user".to_owned(), Links::Allow);
-        sources.push(Arc::new(PathSource::new(definition)));
+        sources.push(PathSource::new(definition));
     }
     Ok(sources)
 }
@@ -255,7 +281,7 @@ pub(crate) fn root_path(path: Utf8PathBuf) -> Result<RootPath, Failure> {
     RootPath::try_from(path).map_err(|error| Failure::of(error.code(), &error))
 }
 
-fn configured_source(config: &SourceConfig, project: &Arc<Project>) -> Arc<dyn Source> {
+fn configured_source(config: &SourceConfig, project: &Arc<Project>) -> PathSource {
     let mut definition = Definition::new(config.id.as_str(), config.root.clone());
     definition.rank = config.rank;
     definition.layout = config.layout;
@@ -271,11 +297,11 @@ fn configured_source(config: &SourceConfig, project: &Arc<Project>) -> Arc<dyn S
         Trust::Project => config.root.as_path().strip_prefix(project.root()).ok().map(Utf8Path::to_owned),
         _ => None,
     };
-    Arc::new(PathSource {
+    PathSource {
         link_roots: config.link_roots.clone(),
         within: within.map(|path| (Arc::clone(project), path)),
         ..PathSource::new(definition)
-    })
+    }
 }
 
 impl From<ConfigError> for Failure {

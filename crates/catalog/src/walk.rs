@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 
 use cap_std::fs::Dir;
 use rustix::fs::readlinkat;
+use rustix::io::Errno;
 use skillfreeze_manifest::{
     Diagnostic, EntryKind, Form, Limits, LinkRoot, Severity, SkillId, Stamp, count_entries, escape_bytes,
     list_dir_up_to, open_dir,
@@ -233,8 +234,11 @@ impl Walk<'_> {
         let (dir, real_path) = match self.source.follow(self.root, &lead.path) {
             Ok(followed) => followed,
             Err(error) => {
-                let code =
-                    if error.kind() == io::ErrorKind::NotFound { "symlink-dangling" } else { "unreadable" };
+                let code = match error.kind() {
+                    io::ErrorKind::NotFound => "symlink-dangling",
+                    _ if Errno::from_io_error(&error) == Some(Errno::LOOP) => "symlink-loop",
+                    _ => "unreadable",
+                };
                 let message = format!("a link to `{target}`, which cannot be opened: {error}");
                 return leave_out(seen, Diagnostic::new(Severity::Error, code, message));
             }

@@ -9,7 +9,7 @@ use skillfreeze::Store;
 use skillfreeze::catalog::{Catalog, CatalogSource};
 use skillfreeze::manifest::{Diagnostic, Progress};
 use skillfreeze::preparer::{
-    Existing, InForce, Pin, Reference, Resolved, Selection, Snapshot, freeze, resolve,
+    Existing, InForce, Pin, Reference, ResolveError, Resolved, Selection, Snapshot, freeze, resolve,
 };
 
 use super::index::LeftOut;
@@ -109,7 +109,19 @@ pub(crate) fn prepare(
         enabled: &|id| enablement.allows(id),
         wanted: &enablement.wanted,
     };
-    let resolved = resolve(store, &in_force, selection, &options)?;
+    let mut resolved = resolve(store, &in_force, selection, &options).map_err(|error| match &error {
+        ResolveError::Disabled { reference } => {
+            let remedy = enablement.remedy(&reference.id);
+            Failure::from(error).hint(remedy)
+        }
+        _ => Failure::from(error),
+    })?;
+    for left in &mut resolved.left_out {
+        let notes = left.diagnostics.iter_mut().filter(|note| note.code == "disabled");
+        for (note, id) in notes.zip(&left.id) {
+            note.hint = Some(enablement.remedy(id));
+        }
+    }
     report(context, &resolved);
     if *selection == Selection::All && resolved.packages.is_empty() {
         return Err(nothing(&catalog, resolved));

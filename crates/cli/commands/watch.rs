@@ -110,9 +110,9 @@ impl Watch<'_> {
             self.configuration = Some(sources.configuration.clone());
         }
         let sources = sources.with_layers(&self.layers);
-        for place in &sources.places {
-            self.places.way_to(place);
-            self.places.whole(place);
+        for place in sources.places() {
+            self.places.way_to(&place);
+            self.places.whole(&place);
         }
         let catalog = sources.scan(&Silent)?;
         watch_catalog(&catalog, &mut self.places);

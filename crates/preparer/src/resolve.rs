@@ -235,7 +235,7 @@ impl<'a> Resolving<'a> {
             source: self.source_of(found),
             directory: found.directory.clone(),
             id: Some(found.id().clone()),
-            diagnostics: vec![note.hint(format!("`skillfreeze enable {}`", found.id()))],
+            diagnostics: vec![note],
         }
     }
 

@@ -14,7 +14,7 @@ fn watched(sources: &Sources, catalog: &Catalog) -> Vec<String> {
             Watched::File(path) => (path, ""),
             Watched::Link(path) => (path, "@"),
         };
-        format!("{}{mark}", path.strip_prefix(sources.utf8("")).unwrap())
+        format!("{}{mark}", path.strip_prefix(sources.utf8("")).expect("it is in the temporary directory"))
     };
     catalog.watched().into_iter().map(brief).collect()
 }

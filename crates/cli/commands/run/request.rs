@@ -62,7 +62,8 @@ impl Run {
     /// The sources in force and the places of the project it is started in: a later run would take
     /// skills or configuration from there.
     fn guards(&self, sources: &Sources) -> Vec<Guard> {
-        let mut guards: Vec<Guard> = sources.places.iter().map(|place| Guard::resolve(place)).collect();
+        let mut guards: Vec<Guard> = sources.places().iter().map(|place| Guard::resolve(place)).collect();
+        guards.extend(Guard::of_project(sources.project()));
         if let Ok(here) = env::current_dir()
             && let Ok(here) = Utf8PathBuf::from_path_buf(here)
         {
