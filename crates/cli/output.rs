@@ -13,6 +13,23 @@ use crate::args::{Color, Global};
 use crate::excerpt;
 use crate::exit::Failure;
 
+/// Warnings that change nothing of what is found or frozen, and that only a package's author can mend: most
+/// public packages have some.
+const FOR_AUTHORS: [&str; 12] = [
+    "allowed-tools-invalid",
+    "compatibility-empty",
+    "compatibility-too-long",
+    "desc-too-long",
+    "metadata-not-string",
+    "metadata-null",
+    "name-dir-mismatch",
+    "name-underscore",
+    "permission-unknown",
+    "permissions-null",
+    "unknown-key",
+    "version-invalid",
+];
+
 /// How to print.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
@@ -69,6 +86,28 @@ impl Output {
     pub(crate) fn warning(self, message: &str) {
         if !self.quiet && !self.json {
             self.talk(AnsiColor::Yellow, "warning", message);
+        }
+    }
+
+    /// Prints what was found about many packages: of warnings only those that matter to whoever uses
+    /// them, and how many there are for their authors.
+    pub(crate) fn findings<'a>(self, packages: impl IntoIterator<Item = (String, &'a [Diagnostic])>) {
+        let mut notes = 0;
+        for (about, diagnostics) in packages {
+            let is_shown = |diagnostic: &&Diagnostic| {
+                self.verbose
+                    || diagnostic.severity != Severity::Warning
+                    || !FOR_AUTHORS.contains(&diagnostic.code)
+            };
+            let shown: Vec<Diagnostic> = diagnostics.iter().filter(is_shown).cloned().collect();
+            notes += diagnostics.len() - shown.len();
+            self.diagnostics(&about, &shown);
+        }
+        if notes > 0 {
+            let (s, them) = if notes == 1 { ("", "it") } else { ("s", "them") };
+            self.warning(&format!(
+                "{notes} note{s} for authors of skills; `skillfreeze validate` or `--verbose` shows {them}"
+            ));
         }
     }
 

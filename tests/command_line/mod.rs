@@ -1,6 +1,6 @@
 //! The command line itself: help, the environment, what goes where.
 
-use skillfreeze_testing::{Output, Runner, package};
+use skillfreeze_testing::{Output, Runner, file, package};
 
 use crate::support::{environment, text};
 
@@ -126,4 +126,20 @@ fn the_store_is_where_the_environment_says() {
     let mut command = env.command(["list", "--json"]);
     command.env_remove("SKILLFREEZE_ROOT").env_remove("HOME");
     Output::of(&mut command).fails(2, "usage");
+}
+
+/// A collection of some hundred packages has some thousand of them.
+#[test]
+fn what_only_an_author_can_mend_is_counted() {
+    let env = environment(Runner::available()[0]);
+    let skill = "---\nname: demo\ndescription: Use when: asked\ncolour: red\nshape: round\n---\n";
+    file(env.work().join("src/demo/SKILL.md"), skill);
+    for arguments in [&["list", "--source", "src"][..], &["prepare", "--source", "src"]] {
+        let said = env.run(arguments).stderr;
+        assert!(said.contains("2 notes for authors") && !said.contains("unknown-key"), "{said}");
+        assert!(said.contains("SKILL.md:3:22") && said.contains("fm-recovered"), "{said}");
+        let said = env.run([arguments, &["--verbose"]].concat()).stderr;
+        assert!(said.contains("SKILL.md:4:1") && !said.contains("for authors"), "{said}");
+        assert_eq!(env.run([arguments, &["--quiet"]].concat()).stderr, "");
+    }
 }

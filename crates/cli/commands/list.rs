@@ -64,9 +64,7 @@ impl List {
 
         let output = context.output();
         catalog.sources().iter().filter_map(fault_of).for_each(|fault| output.warning(&fault));
-        for skill in &index.skills {
-            output.diagnostics(skill.id.as_str(), &skill.diagnostics);
-        }
+        output.findings(index.skills.iter().map(|skill| (skill.id.to_string(), &skill.diagnostics[..])));
         output.data(&index, || self.text(&index, output.colors_data()))?;
         self.sources.refuse_faults(&catalog).map(|()| 0)
     }

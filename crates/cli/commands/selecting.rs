@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 use skillfreeze::Store;
 use skillfreeze::catalog::{Catalog, CatalogSource};
-use skillfreeze::manifest::{Diagnostic, Progress};
+use skillfreeze::manifest::Progress;
 use skillfreeze::preparer::{
     Existing, InForce, Pin, Reference, ResolveError, Resolved, Selection, Snapshot, freeze, resolve,
 };
@@ -164,13 +164,11 @@ fn nothing(catalog: &Catalog, resolved: Resolved) -> Failure {
 }
 
 fn report(context: &Context, resolved: &Resolved) {
-    let output = context.output();
-    for package in &resolved.packages {
-        output.diagnostics(package.revision.id.as_str(), &package.diagnostics);
-    }
-    for passed in &resolved.left_out {
-        // What stands in a diagnostic's path is the place within the package.
-        let diagnostics: Vec<Diagnostic> = passed.diagnostics.clone();
-        output.diagnostics(&format!("{}/{}", passed.source, passed.directory), &diagnostics);
-    }
+    let chosen = resolved.packages.iter();
+    let chosen = chosen.map(|package| (package.revision.id.to_string(), &package.diagnostics[..]));
+    // What stands in a diagnostic's path is the place within the package.
+    let passed = resolved.left_out.iter();
+    let passed =
+        passed.map(|passed| (format!("{}/{}", passed.source, passed.directory), &passed.diagnostics[..]));
+    context.output().findings(chosen.chain(passed));
 }
