@@ -13,7 +13,7 @@ use crate::support::{environment, text};
 /// The packages of `bioskills` whose front matter is recovered: category, directory, line, column.
 ///
 /// PyYAML puts its error marks there, on the colon of an unquoted value.
-const NOT_YAML: [(&str, &str, u64, u64); 13] = [
+pub(crate) const NOT_YAML: [(&str, &str, u64, u64); 13] = [
     ("alternative-splicing", "long-read-splicing", 3, 460),
     ("chemoinformatics", "ml-docking-rescoring", 3, 485),
     ("liquid-biopsy", "tumor-fraction-estimation", 3, 360),
@@ -29,7 +29,8 @@ const NOT_YAML: [(&str, &str, u64, u64); 13] = [
     ("workflows", "cnv-pipeline", 3, 167),
 ];
 
-fn unpack(env: &TestEnv, archive: &Path) {
+/// Unpacks an archive into the work directory.
+pub(crate) fn unpack(env: &TestEnv, archive: &Path) {
     let status =
         Command::new("tar").args(["--zstd", "-xf"]).arg(archive).arg("-C").arg(env.work()).status().unwrap();
     assert!(status.success());

@@ -107,3 +107,14 @@ pub(crate) fn candidate<'a>(located: &'a Located<'_>, path: impl Into<String>) -
     let candidate = Candidate::new(&located.root, located.path.as_str(), located.form, origin);
     Candidate { name: located.name.clone(), link_roots: &located.link_roots, ..candidate }
 }
+
+/// What the store says of a package, and what a scan says of it as a whole, such as what shadows it:
+/// of its files the store says the same, or more.
+pub(crate) fn with_scan(mut said: Vec<Diagnostic>, scanned: &[Diagnostic]) -> Vec<Diagnostic> {
+    for of_the_whole in scanned.iter().filter(|scanned| scanned.path.is_none()) {
+        if said.iter().all(|known| known.code != of_the_whole.code) {
+            said.push(of_the_whole.clone());
+        }
+    }
+    said
+}

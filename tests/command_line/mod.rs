@@ -71,6 +71,37 @@ fn text_of_packages_cannot_steer_a_terminal() {
     }
 }
 
+/// Wherever a finding about front matter is printed, its line is shown.
+#[test]
+fn a_finding_shows_its_line() {
+    let env = environment(Runner::available()[0]);
+    package(env.work().join("src"), "recovered");
+    package(env.work().join("src"), "twice");
+    let write = |path: &str, text: &str| std::fs::write(env.work().join(path), text).unwrap();
+    write("src/recovered/SKILL.md", "---\nname: recovered\ndescription: Use when: asked\n---\n");
+    write("src/twice/SKILL.md", "---\nname: twice\nname: b\ndescription: d\n---\n");
+    let recovered =
+        "(fm-recovered)\n  |\n3 | description: Use when: asked\n  |                      ^\n  |\n  = hint: ";
+    let twice = "\n  |\n3 | name: b\n  | ^\n";
+    let listed = env.run(["list", "--source", "src", "--skipped"]);
+    assert!(listed.ok().contains(&format!("(fm-dup-key){twice}")), "{}", listed.stdout);
+    assert!(listed.stderr.contains(recovered), "{}", listed.stderr);
+    let prepared = env.run(["prepare", "--source", "src"]);
+    assert!(prepared.stderr.contains(recovered), "{}", prepared.stderr);
+    assert!(prepared.stderr.contains(&format!("(fm-dup-key){twice}")), "{}", prepared.stderr);
+    for arguments in [&["add", "src/twice"][..], &["prepare", "twice", "--source", "src"]] {
+        let failed = env.run(arguments);
+        assert_eq!(failed.status, 6);
+        let fault =
+            format!("  fault: fm-dup-key SKILL.md:3:1 the key `name` stands twice, first at 2:1{twice}");
+        assert!(failed.stderr.contains(&fault), "{}", failed.stderr);
+    }
+    for arguments in [&["list", "--source", "src"][..], &["prepare", "--source", "src"]] {
+        let quiet = env.run([arguments, &["--quiet"]].concat());
+        assert_eq!((quiet.status, quiet.stderr.as_str()), (0, ""));
+    }
+}
+
 #[test]
 fn colours_are_for_who_wants_them() {
     let env = environment(Runner::available()[0]);

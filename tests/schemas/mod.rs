@@ -23,6 +23,11 @@ fn outputs() -> Vec<Value> {
     file(bad.join("SKILL.md"), "---\nname: bad\nname: bad\n---\n");
     let linked = package(work.join("skills"), "linked");
     std::os::unix::fs::symlink("/etc/hostname", linked.join("x")).unwrap();
+    file(
+        package(work.join("rich"), "rich").join("SKILL.md"),
+        "---\nname: rich\ndescription: d\nversion: 1.10\nlicense: MIT\ncompatibility: any\ntags: [a]\n\
+         allowed-tools: Read\npermissions:\n  filesystem: read\n  web: none\n  tools: [Read]\n---\n",
+    );
     fs::create_dir(work.join("ws")).unwrap();
     fs::create_dir_all(work.join("ws/.agents/skills")).unwrap();
 
@@ -39,7 +44,12 @@ fn outputs() -> Vec<Value> {
     run(&["list", "--json"]);
     run(&["list", "--json", "--source", "skills", "--source", "more"]);
     run(&["show", "--json", "good"]);
+    run(&["show", "--json", "good", "--source", "skills", "--source", "more"]);
+    run(&["show", "--json", "rich", "--source", "rich"]);
+    run(&["show", "--json", "bad", "--source", "skills"]);
     run(&["show", "--json", "absent"]);
+    run(&["validate", "--json", "skills", "more", "rich"]);
+    run(&["validate", "--json", "absent"]);
     let prepared = run(&["prepare", "--json", "--source", "skills", "--source", "more"]);
     let prepared: Value = serde_json::from_str(&prepared).unwrap();
     let digest = prepared["snapshot"].as_str().unwrap();

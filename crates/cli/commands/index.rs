@@ -1,5 +1,7 @@
 //! The skill index: what `list --json` prints, and what other commands take out of it.
 
+use std::fmt;
+
 use camino::Utf8PathBuf;
 use serde::Serialize;
 use skillfreeze::catalog::{self, Catalog, CatalogSource, Collection, Found, Place};
@@ -140,6 +142,12 @@ pub(crate) struct PlaceEntry {
 impl PlaceEntry {
     pub(crate) fn of(catalog: &Catalog, place: &Place) -> Self {
         Self { source: catalog.source_id(place.source).to_owned(), directory: place.directory.clone() }
+    }
+}
+
+impl fmt::Display for PlaceEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.source, self.directory)
     }
 }
 

@@ -1,50 +1,34 @@
 //! `show`: all about one skill, snapshot or run.
 
+mod found;
+mod skill;
+
 use std::io::Read as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
-use skillfreeze::manifest::{
-    Check, CheckOptions, Digest, FileEntry, REVISION_HEX, SkillId, Version, check_snapshot,
-};
+use skillfreeze::manifest::{Check, CheckOptions, Digest, REVISION_HEX, check_snapshot};
 use skillfreeze::mount::RunRecord;
-use skillfreeze::preparer::{Pick, Reference};
-use skillfreeze::store::{Origin, Revision};
+use skillfreeze::preparer::{Reference, ResolveError};
 
 use crate::context::{Context, Named};
 use crate::exit::{Failure, INTEGRITY};
 use crate::output::table;
+use crate::sources::SourceArgs;
 
-/// Show all about a skill of the store, a snapshot or a run
+/// Show all about a skill, a snapshot or a run
+///
+/// Of a skill: what the sources hold under its id, what shadows what, whether that differs from the
+/// active revision, and all revisions in the store.
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// A skill (`id`, `id@3`, …), a snapshot (`sha256:…`, or a directory) or a run
+    /// A skill (`id`, `id@3`, `source:id`, …), a snapshot (`sha256:…`, or a directory) or a run
     #[arg(value_name = "SKILL|SNAPSHOT|RUN")]
     target: String,
-}
-
-/// What `show SKILL --json` prints.
-#[derive(Debug, Serialize)]
-struct SkillOutput {
-    schema: &'static str,
-    id: SkillId,
-    revisions: Vec<RevisionOutput>,
-}
-
-#[derive(Debug, Serialize)]
-struct RevisionOutput {
-    number: u32,
-    revision: String,
-    digest: Digest,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    version: Option<Version>,
-    active: bool,
-    added_at: String,
-    added_by: String,
-    origin: Origin,
-    files: Vec<FileEntry>,
+    #[command(flatten)]
+    sources: SourceArgs,
 }
 
 /// What `show SNAPSHOT --json` prints.
@@ -62,53 +46,20 @@ impl Show {
             context.output().data(&record, || run_text(&record))?;
             return Ok(0);
         }
-        match self.target.parse::<Reference>() {
-            Ok(reference) if !names_snapshot(context, &self.target, &reference)? => {
-                self.show_skill(context, &reference)
-            }
-            _ => self.show_snapshot(context),
-        }
-    }
-
-    fn show_skill(&self, context: &Context, reference: &Reference) -> Result<u8, Failure> {
-        let unknown = || {
-            let message = format!("`{reference}` is not in the store");
-            Failure::new("selection-unknown", message).hint("`skillfreeze list` shows what there is")
+        // It could be read as `source:id`, which no source is named for.
+        let reference = self.target.parse::<Reference>().ok();
+        let Some(reference) = reference.filter(|_| !self.target.starts_with(Digest::PREFIX)) else {
+            return self.show_snapshot(context);
         };
-        let store = context.store_to_read()?.ok_or_else(unknown)?;
-        let mut revisions = store.revisions_of(&reference.id)?;
-        revisions.retain(|revision| {
-            fits(revision, &reference.pick)
-                && reference
-                    .source
-                    .as_ref()
-                    .is_none_or(|source| revision.origin.source.as_ref() == Some(source))
-        });
-        if revisions.is_empty() {
-            return Err(unknown());
+        match skill::show(context, &self.sources, &reference)? {
+            Ok(()) => Ok(0),
+            // A text that is the path or the leading digits of a snapshot means that where no skill
+            // has the name.
+            Err(ResolveError::Unknown { .. }) if could_name_snapshot(&self.target) => {
+                self.show_snapshot(context)
+            }
+            Err(error) => Err(error.into()),
         }
-        let mut shown = Vec::new();
-        for revision in revisions {
-            let files =
-                store.listing(&revision.digest)?.map_or_else(Vec::new, |listing| listing.files().to_vec());
-            let Revision { number, digest, version, active, added_at, added_by, origin, .. } = revision;
-            let (number, revision) = (number.get(), digest.revision());
-            shown.push(RevisionOutput {
-                number,
-                revision,
-                digest,
-                version,
-                active,
-                added_at,
-                added_by,
-                origin,
-                files,
-            });
-        }
-        let output =
-            SkillOutput { schema: "skillfreeze.show-skill.v1", id: reference.id.clone(), revisions: shown };
-        context.output().data(&output, || skill_text(&output))?;
-        Ok(0)
     }
 
     fn show_snapshot(&self, context: &Context) -> Result<u8, Failure> {
@@ -146,53 +97,9 @@ impl Show {
     }
 }
 
-/// Whether a text that could be a skill's id is the path or the leading digits of a snapshot: that
-/// is what it means where the store has no such skill.
-fn names_snapshot(context: &Context, text: &str, reference: &Reference) -> Result<bool, Failure> {
-    // It could be read as `source:id`, which no revision in a store is named by.
-    if text.starts_with(Digest::PREFIX) {
-        return Ok(true);
-    }
+fn could_name_snapshot(text: &str) -> bool {
     let is_hex = text.len() >= REVISION_HEX && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !is_hex && !Utf8Path::new(text).is_dir() {
-        return Ok(false);
-    }
-    match context.store_to_read()? {
-        Some(store) => Ok(store.revisions_of(&reference.id)?.is_empty()),
-        None => Ok(true),
-    }
-}
-
-fn fits(revision: &Revision, pick: &Pick) -> bool {
-    match pick {
-        Pick::Default | Pick::Source => true,
-        Pick::Number(number) => revision.number == *number,
-        Pick::Version(version) => revision.version.as_ref() == Some(version),
-        Pick::Digest(hex) => revision.digest.hex().starts_with(hex),
-    }
-}
-
-fn skill_text(output: &SkillOutput) -> String {
-    let mut text = String::new();
-    for revision in &output.revisions {
-        let active = if revision.active { " (active)" } else { "" };
-        text.push_str(&format!("{}@{}{active}\n", output.id, revision.number));
-        let version = revision.version.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
-        let added = format!("{} by {}", revision.added_at, revision.added_by);
-        let rows = [
-            ("digest", revision.digest.to_string()),
-            ("version", version),
-            ("added", added),
-            ("from", revision.origin.path.clone()),
-        ];
-        text.push_str(&table(&rows.map(|(name, value)| vec![format!("  {name}"), value])));
-        let file = |file: &FileEntry| {
-            let mode = if file.executable { "x" } else { "-" };
-            vec![format!("  {mode}"), file.size.to_string(), file.path.to_string()]
-        };
-        text.push_str(&table(&revision.files.iter().map(file).collect::<Vec<_>>()));
-    }
-    text
+    is_hex || Utf8Path::new(text).is_dir()
 }
 
 fn run_text(record: &RunRecord) -> String {

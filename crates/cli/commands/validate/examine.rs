@@ -12,7 +12,7 @@ use skillfreeze::store::{Candidate, Origin, inspect};
 use super::is_reported;
 use super::subjects::FlatFile;
 use crate::context::canonical;
-use crate::describer::{Examiner, Parser, candidate};
+use crate::describer::{Examiner, Parser, candidate, with_scan};
 use crate::directories::DirectoryArgs;
 use crate::exit::Failure;
 use crate::report::Report;
@@ -138,14 +138,8 @@ impl<'a> Examination<'a> {
         };
         let report = match entry.locate(self.catalog) {
             Ok(Some(located)) => {
-                let (id, mut diagnostics) = self.inspect(&candidate(&located, path.as_str()), progress);
-                // What the scan says of its files the store has said more strictly or not at all.
-                let of_the_whole = entry.diagnostics().iter().filter(|said| said.path.is_none());
-                for said in of_the_whole {
-                    if diagnostics.iter().all(|known| known.code != said.code) {
-                        diagnostics.push(said.clone());
-                    }
-                }
+                let (id, said) = self.inspect(&candidate(&located, path.as_str()), progress);
+                let diagnostics = with_scan(said, entry.diagnostics());
                 report(located.form == Form::File, id, diagnostics)
             }
             Ok(None) => report(false, None, entry.diagnostics().to_vec()),
