@@ -16,6 +16,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod compare;
 mod freeze;
 mod resolve;
 mod resolve_error;
