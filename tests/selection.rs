@@ -172,3 +172,56 @@ fn a_faulty_package_stops_only_who_names_it() {
     env.run(["prepare", "--json", "--source", "src", "good"]).ok();
     env.run(["prepare", "--json", "--source", "src", "linked"]).fails(6, "symlink-escape");
 }
+
+/// What a source has is not what is frozen: whoever edits a skill is told why nothing changes.
+#[test]
+fn a_source_that_differs_from_the_active_revision_is_told() {
+    for runner in Runner::available() {
+        let env = environment(*runner);
+        let root = ".agents/skills";
+        for id in ["pdf", "same", "broken", "refused", "only-stored"] {
+            write(&env, &format!("{root}/{id}"), id, "1", "one");
+            env.run(["add", &format!("{root}/{id}")]).ok();
+        }
+        let said = |selected: &[&str]| {
+            let prepared = env.run([&["prepare", "--json"], selected].concat()).json();
+            let packages = prepared["packages"].as_array().unwrap().clone();
+            let of = |package: &Value| (text(&package["id"]), package["diagnostics"].clone());
+            packages.iter().map(of).filter(|(_, said)| *said != serde_json::json!([])).collect::<Vec<_>>()
+        };
+        assert_eq!(said(&[]), []);
+        write(&env, &format!("{root}/pdf"), "pdf", "1", "two");
+        // Beside the SKILL.md, too: it is the content that counts.
+        file(env.work().join(root).join("same/.DS_Store"), "not content");
+        file(env.work().join(root).join("broken/SKILL.md"), "---\nname: broken\n---\n");
+        std::os::unix::fs::symlink("/etc/hostname", env.work().join(root).join("refused/x")).unwrap();
+        fs::remove_dir_all(env.work().join(root).join("only-stored")).unwrap();
+        let expected = [
+            ("broken", "source-invalid", "desc-missing", ""),
+            (
+                "pdf",
+                "source-differs",
+                "has another content than the active revision 1",
+                "`pdf@source` selects it",
+            ),
+            ("refused", "source-invalid", "symlink-escape", ""),
+        ];
+        for selected in [&[][..], &["broken", "pdf", "refused", "same", "only-stored"]] {
+            let said = said(selected);
+            assert_eq!(said.len(), expected.len(), "{said:?}");
+            for ((id, diagnostics), (of, code, part, hint)) in said.iter().zip(expected) {
+                assert_eq!((id.as_str(), diagnostics[0]["code"].as_str()), (of, Some(code)));
+                assert_eq!((&diagnostics[0]["severity"], &diagnostics[1]), (&"warning".into(), &Value::Null));
+                let message = text(&diagnostics[0]["message"]);
+                assert!(message.contains("`project-agents`") && message.contains(part), "{message}");
+                assert_eq!(text(&diagnostics[0]["hint"]), hint);
+            }
+        }
+        // Who names a revision means that one, and who names the source gets what it has.
+        assert_eq!(said(&["pdf@1"]), []);
+        assert_eq!(said(&["pdf@source"]), []);
+        assert_eq!(said(&["--source", root, "pdf"]), []);
+        let shown = env.run(["prepare", "pdf"]);
+        assert!(shown.stderr.contains("the source `project-agents` has another content"), "{shown:?}");
+    }
+}

@@ -50,12 +50,12 @@ impl Source for PathSource {
     fn open(&self) -> io::Result<Dir> {
         let opened = match &self.within {
             Some((project, path)) => project.open_dir(path),
-            None => Dir::open_ambient_dir(&*self.definition.path, ambient_authority()),
+            None => Dir::open_ambient_dir(&self.definition.path, ambient_authority()),
         };
         opened.map_err(|error| {
             // What should lie below a file is as absent as any.
             let is_below = error.kind() == io::ErrorKind::NotADirectory
-                && fs::symlink_metadata(&*self.definition.path).is_err();
+                && fs::symlink_metadata(&self.definition.path).is_err();
             if is_below { io::ErrorKind::NotFound.into() } else { error }
         })
     }

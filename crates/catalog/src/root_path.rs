@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::path::Path;
 use std::str::FromStr;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -121,6 +122,12 @@ impl Deref for RootPath {
 
     fn deref(&self) -> &Utf8Path {
         &self.0
+    }
+}
+
+impl AsRef<Path> for RootPath {
+    fn as_ref(&self) -> &Path {
+        self.0.as_std_path()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is said of a name that nothing has.
 
-use skillfreeze_catalog::{Catalog, LeftOut};
+use skillfreeze_catalog::Catalog;
 use skillfreeze_manifest::{Diagnostic, Severity, SkillId};
 use skillfreeze_store::Store;
 
@@ -11,20 +11,8 @@ use crate::selection::Reference;
 /// then which ids look like it.
 #[must_use]
 pub fn absent(catalog: &Catalog, store: Option<&Store>, reference: &Reference) -> ResolveError {
-    let fits = |left: &&LeftOut| {
-        let own_name = left.directory.rsplit('/').next().unwrap_or_default();
-        let named = left.id.as_ref().map_or(own_name == reference.id.as_str(), |id| *id == reference.id);
-        let wanted = |wanted: &String| wanted == catalog.source_id(left.source);
-        named && reference.source.as_ref().is_none_or(wanted)
-    };
-    let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
-    let diagnostics: Vec<Diagnostic> = catalog
-        .left_out()
-        .iter()
-        .filter(fits)
-        .flat_map(|left| left.diagnostics.iter().filter(is_error))
-        .cloned()
-        .collect();
+    let diagnostics: Vec<Diagnostic> =
+        faults(catalog, reference).into_iter().map(|(_, fault)| fault.clone()).collect();
     if !diagnostics.is_empty() {
         return ResolveError::Invalid { reference: reference.clone(), diagnostics };
     }
@@ -36,6 +24,21 @@ pub fn absent(catalog: &Catalog, store: Option<&Store>, reference: &Reference) -
     near.sort();
     near.dedup();
     ResolveError::Unknown { reference: reference.clone(), near }
+}
+
+/// What is wrong with what a reference would mean if it could be used, with its source.
+pub(crate) fn faults<'a>(catalog: &'a Catalog, reference: &Reference) -> Vec<(&'a str, &'a Diagnostic)> {
+    let mut faults = Vec::new();
+    for left in catalog.left_out() {
+        let source = catalog.source_id(left.source);
+        let own_name = left.directory.rsplit('/').next().unwrap_or_default();
+        let is_named = left.id.as_ref().map_or(own_name == reference.id.as_str(), |id| *id == reference.id);
+        if is_named && reference.source.as_ref().is_none_or(|wanted| wanted == source) {
+            let errors = left.diagnostics.iter().filter(|fault| fault.severity == Severity::Error);
+            faults.extend(errors.map(|error| (source, error)));
+        }
+    }
+    faults
 }
 
 /// Whether somebody who typed `wanted` may have meant `id`.

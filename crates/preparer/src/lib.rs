@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod absent;
+mod compare;
 mod freeze;
 mod resolve;
 mod resolve_error;

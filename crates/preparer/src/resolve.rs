@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use skillfreeze_catalog::{Catalog, Found, Located};
-use skillfreeze_manifest::{Diagnostic, Digest, Severity, SkillId};
+use skillfreeze_manifest::{Diagnostic, Digest, Severity, SkillId, for_each};
 use skillfreeze_store::{AddError, AddOptions, Added, Candidate, Origin, Revision, RevisionNumber, Store};
 
-use crate::absent::absent;
+use crate::absent::{absent, faults};
+use crate::compare::{compare, invalid};
 use crate::resolve_error::ResolveError;
 use crate::resolved::{Chosen, LeftOut, Resolved};
 use crate::selection::{Pick, Reference, Selection};
@@ -91,6 +92,13 @@ fn left_out(catalog: &Catalog) -> Vec<LeftOut> {
     passed.collect()
 }
 
+/// A revision that is taken from the store, and what its id means in the sources.
+struct Stored<'a> {
+    revision: Revision,
+    found: Option<&'a Found>,
+    diagnostics: Vec<Diagnostic>,
+}
+
 struct Resolving<'a> {
     store: &'a Store,
     in_force: &'a InForce<'a>,
@@ -104,17 +112,18 @@ impl<'a> Resolving<'a> {
             Precedence::Sources => BTreeMap::new(),
             Precedence::Store => {
                 let active = self.store.revisions()?.into_iter().filter(|revision| revision.active);
+                let active = active.filter(|revision| !catalog.reserves(revision.id.as_str()));
                 active.map(|revision| (revision.id.clone(), revision)).collect()
             }
         };
         self.require_wanted(wanted, &active)?;
-        let mut from_sources = Vec::new();
+        let (mut from_sources, mut from_store) = (Vec::new(), Vec::new());
         for found in catalog.packages() {
             if !enabled(found.id()) {
                 resolved.left_out.push(self.disabled(found));
             } else if let Some(revision) = active.get(found.id()) {
-                let diagnostics = self.compare(found, revision);
-                resolved.packages.push(chosen(revision.clone(), None, diagnostics));
+                let (revision, found) = (revision.clone(), Some(found));
+                from_store.push(Stored { revision, found, diagnostics: Vec::new() });
             } else {
                 self.require_uncontested(found, &bare(found.id()))?;
                 from_sources.push((self.qualified(found), found));
@@ -122,7 +131,8 @@ impl<'a> Resolving<'a> {
         }
         let only_stored = active.into_values().filter(|revision| catalog.find(&revision.id).is_none());
         let only_stored = only_stored.filter(|revision| enabled(&revision.id));
-        resolved.packages.extend(only_stored.map(|revision| chosen(revision, None, Vec::new())));
+        from_store.extend(only_stored.map(|revision| self.bare_stored(revision)));
+        self.take_stored(from_store, resolved);
 
         for ((reference, found), added) in from_sources.iter().zip(self.add(&from_sources)?) {
             match added {
@@ -163,23 +173,52 @@ impl<'a> Resolving<'a> {
             }
             routes.insert(reference.id.clone(), (reference, route));
         }
-        let mut from_sources = Vec::new();
+        let (mut from_sources, mut from_store) = (Vec::new(), Vec::new());
         for (reference, route) in routes.into_values() {
             match route {
                 Route::Source(found) => from_sources.push((reference.clone(), found)),
+                Route::Store(revision) if reference.pick == Pick::Default => {
+                    from_store.push(self.bare_stored(*revision));
+                }
+                // Who names a revision means no other.
                 Route::Store(revision) => {
-                    let is_bare = reference.pick == Pick::Default;
-                    let found = self.in_force.catalog.find(&reference.id).filter(|_| is_bare);
-                    let diagnostics = found.map_or_else(Vec::new, |found| self.compare(found, &revision));
-                    resolved.packages.push(chosen(*revision, None, diagnostics));
+                    from_store.push(Stored { revision: *revision, found: None, diagnostics: Vec::new() });
                 }
             }
         }
+        self.take_stored(from_store, resolved);
         for ((reference, found), added) in from_sources.iter().zip(self.add(&from_sources)?) {
             let added = added.map_err(|source| ResolveError::Add { reference: reference.clone(), source })?;
             resolved.packages.push(self.chosen_from_source(found, added));
         }
         Ok(())
+    }
+
+    /// An active revision that a bare id means, and what the sources have of that id.
+    fn bare_stored(&self, revision: Revision) -> Stored<'a> {
+        let catalog = self.in_force.catalog;
+        let found = catalog.find(&revision.id);
+        let diagnostics = match found {
+            Some(_) => Vec::new(),
+            None => {
+                let faults = faults(catalog, &bare(&revision.id)).into_iter().take(1);
+                faults.map(|(source, fault)| invalid(source, &fault.to_string())).collect()
+            }
+        };
+        Stored { revision, found, diagnostics }
+    }
+
+    /// Takes revisions that the store has, and says where a source has something else.
+    fn take_stored(&self, stored: Vec<Stored<'_>>, resolved: &mut Resolved) {
+        let (catalog, options) = (self.in_force.catalog, self.options);
+        let compared = for_each(stored.len(), |index| {
+            let Stored { revision, found, .. } = &stored[index];
+            found.and_then(|found| compare(catalog, found, revision, options))
+        });
+        for (stored, said) in stored.into_iter().zip(compared) {
+            let diagnostics = stored.diagnostics.into_iter().chain(said).collect();
+            resolved.packages.push(chosen(stored.revision, None, diagnostics));
+        }
     }
 
     /// Takes packages of sources into the store, if they still are what was found.
@@ -197,23 +236,9 @@ impl<'a> Resolving<'a> {
         let candidates: Vec<Candidate<'_>> = packages
             .iter()
             .zip(&located)
-            .map(|((_, found), located)| self.candidate(found, located))
+            .map(|((_, found), located)| candidate(catalog, found, located))
             .collect();
         Ok(self.store.add(&candidates, self.options)?)
-    }
-
-    fn candidate<'b>(&self, found: &Found, located: &'b Located<'_>) -> Candidate<'b> {
-        let origin = Origin {
-            source: Some(self.source_of(found)),
-            path: self.in_force.catalog.path_of(found).into_string(),
-        };
-        let candidate = Candidate::new(&located.root, located.path.as_str(), located.form, origin);
-        Candidate {
-            id: Some(found.id().clone()),
-            name: located.name.clone(),
-            link_roots: &located.link_roots,
-            ..candidate
-        }
     }
 
     fn source_of(&self, found: &Found) -> String {
@@ -237,11 +262,6 @@ impl<'a> Resolving<'a> {
             id: Some(found.id().clone()),
             diagnostics: vec![note],
         }
-    }
-
-    /// Says whether a source has another content than the active revision, which is taken.
-    fn compare(&self, _found: &Found, _revision: &Revision) -> Vec<Diagnostic> {
-        Vec::new()
     }
 
     fn require_wanted(
@@ -281,7 +301,9 @@ impl<'a> Resolving<'a> {
             Some(found) => self.require_uncontested(found, reference).map(|()| Route::Source(found)),
             None => Err(self.absent(reference)),
         };
+        // What is bundled cannot be shadowed, by what was added before it was bundled either.
         let beats_store = reference.source.is_some()
+            || catalog.reserves(reference.id.as_str())
             || (found.is_some() && self.in_force.precedence == Precedence::Sources);
         match &reference.pick {
             Pick::Source => from_source(),
@@ -327,6 +349,19 @@ impl<'a> Resolving<'a> {
     }
 }
 
+/// A package of a source, as the store is to read it.
+pub(crate) fn candidate<'a>(catalog: &Catalog, found: &Found, located: &'a Located<'_>) -> Candidate<'a> {
+    let source = Some(catalog.source_id(found.source).to_owned());
+    let origin = Origin { source, path: catalog.path_of(found).into_string() };
+    let candidate = Candidate::new(&located.root, located.path.as_str(), located.form, origin);
+    Candidate {
+        id: Some(found.id().clone()),
+        name: located.name.clone(),
+        link_roots: &located.link_roots,
+        ..candidate
+    }
+}
+
 fn bare(id: &SkillId) -> Reference {
     Reference { source: None, id: id.clone(), pick: Pick::Default }
 }
@@ -349,74 +384,5 @@ fn same_route(a: &Route<'_>, b: &Route<'_>) -> bool {
         (Route::Store(a), Route::Store(b)) => a.digest == b.digest,
         (Route::Source(a), Route::Source(b)) => a.place() == b.place(),
         _ => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use camino::Utf8PathBuf;
-    use cap_std::ambient_authority;
-    use cap_std::fs::Dir;
-    use skillfreeze_catalog::{ConflictPolicy, Definition, Discovery, FileSource, ScanOptions};
-    use skillfreeze_manifest::{Limits, Silent};
-    use skillfreeze_store::{Author, Describe, Described, Description};
-
-    use super::*;
-
-    /// Takes the directory's name for the id, but for what it is told to do to `moving`.
-    struct ByDirectory<F>(F);
-
-    impl<F: Fn() -> &'static str + Sync> Describe for ByDirectory<F> {
-        fn describe(&self, package: Described<'_>) -> Result<Description, Vec<Diagnostic>> {
-            let directory = package.directory.unwrap();
-            let id = if directory == "moving" { self.0() } else { directory };
-            Ok(Description { id: id.parse().unwrap(), version: None, diagnostics: Vec::new() })
-        }
-    }
-
-    /// What changes under the reader's hands is not left out of everything like what is faulty.
-    #[test]
-    #[expect(clippy::disallowed_methods, reason = "makes the source that is read")]
-    fn what_is_not_known_to_be_faulty_is_not_left_out() {
-        let temp = tempfile::tempdir().unwrap();
-        for id in ["ok", "moving"] {
-            let skill = format!("---\nname: {id}\ndescription: d\n---\n");
-            std::fs::create_dir_all(temp.path().join("src").join(id)).unwrap();
-            std::fs::write(temp.path().join("src").join(id).join("SKILL.md"), skill).unwrap();
-        }
-        std::fs::create_dir(temp.path().join("store")).unwrap();
-        let open = |name: &str| Dir::open_ambient_dir(temp.path().join(name), ambient_authority()).unwrap();
-        let author = Author { actor: "test".into(), clock: || "2026-01-01T00:00:00Z".into() };
-        let store = Store::open(open("store"), author).unwrap();
-        let path = Utf8PathBuf::from_path_buf(temp.path().join("src")).unwrap();
-        let source = FileSource::new(Definition::new("src", path.try_into().unwrap()), open("src"));
-        let discovery = Discovery::new(vec![Arc::new(source)], ConflictPolicy::First).unwrap();
-        let all = |describe: &dyn Describe| {
-            let catalog = discovery.scan(&ScanOptions::default()).unwrap();
-            let in_force = InForce {
-                catalog: &catalog,
-                precedence: Precedence::Sources,
-                enabled: &|_| true,
-                wanted: &BTreeSet::new(),
-            };
-            let limits = Limits::DEFAULT;
-            let options =
-                AddOptions { describe, limits, drop_bytecode: false, activate: false, progress: &Silent };
-            match resolve(&store, &in_force, &Selection::All, &options) {
-                Ok(resolved) => panic!("{resolved:?}"),
-                Err(ResolveError::Add { reference, source }) => (reference.to_string(), source.code()),
-                Err(error) => panic!("{error}"),
-            }
-        };
-        let changing = || {
-            let path = temp.path().join("src/moving/more");
-            let before = std::fs::read_to_string(&path).unwrap_or_default();
-            std::fs::write(path, before + "more").unwrap();
-            "moving"
-        };
-        assert_eq!(all(&ByDirectory(changing)), ("src:moving".to_owned(), "source-changed"));
-        assert_eq!(all(&ByDirectory(|| "other")), ("src:moving".to_owned(), "id-changed"));
     }
 }

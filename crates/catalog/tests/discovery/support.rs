@@ -92,7 +92,7 @@ impl Source for ByPath {
     }
 
     fn open(&self) -> io::Result<Dir> {
-        Dir::open_ambient_dir(&*self.0.path, ambient_authority())
+        Dir::open_ambient_dir(&self.0.path, ambient_authority())
     }
 
     fn follow(&self, _: &Dir, name: &str) -> io::Result<(Dir, Utf8PathBuf)> {
