@@ -7,6 +7,7 @@
 
 mod architecture;
 mod command_line;
+mod configuration;
 mod corpora;
 mod discovery;
 mod launch;

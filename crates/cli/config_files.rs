@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use skillfreeze::catalog::{ConfigLayers, ConfigText, Configuration, MAX_CONFIG_BYTES, RootPath};
+use skillfreeze::catalog::{Approval, ConfigLayers, ConfigText, Configuration, MAX_CONFIG_BYTES, RootPath};
 
 use crate::exit::Failure;
 use crate::project::Project;
@@ -43,6 +43,18 @@ pub(crate) fn paths(given: Option<&Utf8Path>, project: &Project) -> Vec<Utf8Path
     let given = given.and_then(|path| camino::absolute_utf8(path).ok());
     let own = project.root().join(CONFIG_FILE);
     given.into_iter().chain([own]).chain(user_config()).chain([SYSTEM_CONFIG.into()]).collect()
+}
+
+/// Refuses a configuration that asks for what this version cannot do: whoever wants only what was
+/// approved must not get what was not.
+pub(crate) fn refuse_approval(configuration: &Configuration) -> Result<(), Failure> {
+    match configuration.approval {
+        Approval::NotRequired => Ok(()),
+        Approval::Required => Err(Failure::new(
+            "approval-unsupported",
+            "the configuration requires approval, which this version cannot check",
+        )),
+    }
 }
 
 /// Reads what there is, and merges what it says.

@@ -6,7 +6,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use skillfreeze::catalog::{
-    FrontMatter, Located, Need, ParseOptions, flat_resources, needs_of_script, needs_of_tools,
+    Catalog, FrontMatter, Located, Need, ParseOptions, flat_resources, needs_of_script, needs_of_tools,
     parse_front_matter, undeclared,
 };
 use skillfreeze::manifest::{Diagnostic, Form, Limits, PackagePath, Progress, SKILL_FILE};
@@ -98,6 +98,26 @@ impl Describe for Examiner<'_> {
         needs.retain(|(known, _)| known < path);
         needs.push((path.clone(), needs_of_script(path.as_str(), executable, head)));
         Vec::new()
+    }
+}
+
+/// The parser for what becomes active: it refuses a name that is a bundled skill's, since what is active
+/// comes before what the sources hold.
+#[derive(Debug)]
+pub(crate) struct Unreserved<'a> {
+    pub(crate) parser: &'a Parser,
+    /// What the reserved sources hold.
+    pub(crate) reserved: &'a Catalog,
+}
+
+impl Describe for Unreserved<'_> {
+    fn describe(&self, package: Described<'_>) -> Result<Description, Vec<Diagnostic>> {
+        let directory = package.directory;
+        let description = self.parser.describe(package)?;
+        match self.reserved.reserved_name(&description.id, directory) {
+            Some(fault) => Err(std::iter::once(fault).chain(description.diagnostics).collect()),
+            None => Ok(description),
+        }
     }
 }
 

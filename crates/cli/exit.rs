@@ -80,6 +80,7 @@ const STATUSES: [(u8, &[&str]); 6] = [
             "root-not-a-directory",
             "not-a-directory",
             "not-a-store",
+            "approval-unsupported",
             "no-command",
             "environment-name",
             "user-root",
@@ -125,6 +126,7 @@ const STATUSES: [(u8, &[&str]); 6] = [
             "id-changed",
             "id-conflict",
             "numbers-used-up",
+            "reserved-name",
             "selection-ambiguous",
             "selection-conflict",
             "source-changed",
@@ -158,6 +160,9 @@ fn hint_of(code: &str) -> Option<&'static str> {
         "snapshot-owner" => "copy the snapshot to a directory of your own",
         "symlink-escape" | "symlink-dangling" | "symlink-to-directory" => {
             "put the file itself in the place of the link"
+        }
+        "approval-unsupported" => {
+            "take `approval` out of the user's or the system's configuration, if nothing needs it"
         }
         "catalog-stale" => "wait until nothing writes to the source, then try again",
         "source-changed" => "wait until nothing writes to the package, then try again",
@@ -285,8 +290,15 @@ impl From<StoreError> for Failure {
 
 impl From<AddError> for Failure {
     fn from(error: AddError) -> Self {
-        Self::of(error.code(), &error).because(error.diagnostics())
+        Self::of(add_code(&error), &error).because(error.diagnostics())
     }
+}
+
+/// The code of a package that was not added: another name may be all that it needs.
+pub(crate) fn add_code(error: &AddError) -> &'static str {
+    let diagnostics = error.diagnostics();
+    let reserved = diagnostics.iter().find(|diagnostic| diagnostic.code == "reserved-name");
+    reserved.map_or_else(|| error.code(), |reserved| reserved.code)
 }
 
 impl From<ScanError> for Failure {

@@ -304,6 +304,17 @@ fn configured_source(config: &SourceConfig, project: &Arc<Project>) -> PathSourc
     }
 }
 
+/// What the reserved sources of a configuration hold, and no others do.
+pub(crate) fn scan_reserved(
+    configuration: &Configuration,
+    project: &Arc<Project>,
+    progress: &dyn Progress,
+) -> Result<Catalog, Failure> {
+    let reserved = configuration.sources.iter().filter(|source| source.reserved);
+    let sources = reserved.map(|source| configured_source(source, project)).collect();
+    Sources::new(sources, configuration.clone(), project)?.scan(progress)
+}
+
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         Self::of(error.code(), &error)

@@ -9,7 +9,7 @@ use camino::Utf8PathBuf;
 use cap_std::fs::Dir;
 use serde::Serialize;
 use skillfreeze_manifest::{
-    Diagnostic, Digest, Form, LinkRoot, SkillId, Stamp, escape_bytes, to_canonical_bytes,
+    Diagnostic, Digest, Form, LinkRoot, Severity, SkillId, Stamp, escape_bytes, to_canonical_bytes,
 };
 
 use crate::collection::Collection;
@@ -275,6 +275,19 @@ impl Catalog {
     #[must_use]
     pub fn reserves(&self, name: &str) -> bool {
         self.reserved.contains(name)
+    }
+
+    /// What is wrong with a package of no reserved source that has this id and this directory name, if
+    /// one of them is [reserved](Self::reserves).
+    #[must_use]
+    pub fn reserved_name(&self, id: &SkillId, directory: Option<&str>) -> Option<Diagnostic> {
+        let name = [Some(id.as_str()), directory].into_iter().flatten().find(|name| self.reserves(name))?;
+        let message = format!(
+            "the name `{}` is that of a bundled skill, which cannot be shadowed",
+            name.escape_debug()
+        );
+        let fault = Diagnostic::new(Severity::Error, "reserved-name", message);
+        Some(fault.hint("give it another id and directory"))
     }
 
     /// The id of the source that something lies in.

@@ -76,8 +76,10 @@ impl Catalog {
                     catalog.copies.push(other);
                     continue;
                 }
-                if catalog.is_reserved(&winner) && !catalog.is_reserved(&other) {
-                    left_out.push(catalog.refuse_reserved(&other));
+                if catalog.is_reserved(&winner)
+                    && let Some(reason) = catalog.reserved_fault(&other)
+                {
+                    left_out.push(LeftOut::of(&other, reason));
                     continue;
                 }
                 if policy == ConflictPolicy::Error {
@@ -87,8 +89,8 @@ impl Catalog {
                 left_out.push(LeftOut::of(&other, catalog.shadowed_note(&winner, &other)));
                 catalog.shadowed.push(other);
             }
-            if !catalog.is_reserved(&winner) && catalog.takes_reserved_name(&winner) {
-                left_out.push(catalog.refuse_reserved(&winner));
+            if let Some(reason) = catalog.reserved_fault(&winner) {
+                left_out.push(LeftOut::of(&winner, reason));
                 continue;
             }
             if let Some(first) = winner.contested_by.first() {
@@ -120,6 +122,11 @@ impl Catalog {
         });
         let invalid = invalid.filter_map(|left| left.route.rsplit('/').next().map(str::to_owned));
         names.chain(invalid).filter(|name| name != ".").collect()
+    }
+
+    /// What is wrong with a package that has a name of another's, which is reserved.
+    fn reserved_fault(&self, found: &Found) -> Option<Diagnostic> {
+        if self.is_reserved(found) { None } else { self.reserved_name(found.id(), found.own_name()) }
     }
 
     /// The index of the one that wins; they come by rank.
@@ -185,20 +192,5 @@ impl Catalog {
             self.source_id(winner.source).escape_debug(),
             winner.id()
         ))
-    }
-
-    fn takes_reserved_name(&self, found: &Found) -> bool {
-        self.reserves(found.id().as_str()) || found.own_name().is_some_and(|name| self.reserves(name))
-    }
-
-    fn refuse_reserved(&self, found: &Found) -> LeftOut {
-        let id = found.id().as_str();
-        let name = if self.reserves(id) { id } else { found.own_name().unwrap_or(id) };
-        let message = format!(
-            "the name `{}` is that of a bundled skill, which cannot be shadowed",
-            name.escape_debug()
-        );
-        let reason = Diagnostic::new(Severity::Error, "reserved-name", message);
-        LeftOut::of(found, reason.hint("give it another id and directory"))
     }
 }

@@ -1,18 +1,21 @@
 //! `add`: new revisions from directories.
 
+use std::sync::Arc;
+
 use camino::Utf8PathBuf;
 use cap_std::fs::Dir;
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 use skillfreeze::manifest::{Diagnostic, Digest, Form, SkillId, Version};
-use skillfreeze::store::{Added, Candidate, Origin};
+use skillfreeze::store::{AddOptions, Added, Candidate, Origin};
 
 use crate::config_files;
 use crate::context::{Context, canonical, open_dir};
-use crate::describer::Parser;
-use crate::exit::{Failure, faults};
+use crate::describer::{Parser, Unreserved};
+use crate::exit::{Failure, add_code, faults};
 use crate::output::table;
+use crate::sources::scan_reserved;
 
 /// Add a new revision of a skill from its directory, and make it the active one
 ///
@@ -65,11 +68,17 @@ impl Add {
     pub(crate) fn run(&self, context: &Context) -> Result<u8, Failure> {
         let places = self.sources.iter().map(Place::open).collect::<Result<Vec<_>, _>>()?;
         let candidates: Vec<Candidate<'_>> = places.iter().map(Place::candidate).collect();
-        let store = context.store()?;
+        let project = Arc::new(context.project()?);
+        let configuration = config_files::read(context.config(), &project)?;
+        config_files::refuse_approval(&configuration)?;
         let progress = context.progress();
-        let limits = config_files::read(context.config(), &context.project()?)?.limits;
-        let parser = Parser::new(limits);
-        let options = parser.add_options(self.drop_bytecode, !self.candidate, &progress);
+        let reserved = &scan_reserved(&configuration, &project, &progress)?;
+        let store = context.store()?;
+        let parser = &Parser::new(configuration.limits);
+        let options = AddOptions {
+            describe: &Unreserved { parser, reserved },
+            ..parser.add_options(self.drop_bytecode, !self.candidate, &progress)
+        };
         let results = store.add(&candidates, &options)?;
         let mut output = AddOutput { schema: "skillfreeze.add.v1", added: Vec::new(), failed: Vec::new() };
         let mut failure = None;
@@ -81,7 +90,7 @@ impl Add {
                 }
                 Err(error) => {
                     let path = place.path.clone();
-                    let (code, faults) = (error.code(), faults(error.diagnostics()));
+                    let (code, faults) = (add_code(&error), faults(error.diagnostics()));
                     let failed = Failure::from(error);
                     let message = format!("cannot add `{path}`: {}", failed.message);
                     output.failed.push(FailedOutput { path, code, faults });

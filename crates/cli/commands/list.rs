@@ -212,8 +212,10 @@ fn rows(catalog: &Catalog, revisions: Vec<Revision>, enablement: &Enablement) ->
         catalog.packages().iter().map(|found| (found.id(), found)).collect();
     let mut skills: Vec<Skill> = Vec::new();
     for revision in revisions {
-        // What is active is what the id means; the source's package is then `id@source`.
-        let source = if revision.active { found.remove(&revision.id) } else { None };
+        // What is active is what the id means, unless it is bundled; the source's package is then
+        // `id@source`.
+        let is_meant = revision.active && !catalog.reserves(revision.id.as_str());
+        let source = if is_meant { found.remove(&revision.id) } else { None };
         skills.push(Skill::of_revision(catalog, source, revision));
     }
     skills.extend(found.into_values().map(|found| Skill::of_source(catalog, found)));

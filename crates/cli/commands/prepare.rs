@@ -9,6 +9,7 @@ use skillfreeze::preparer::{Existing, Resolved, Snapshot};
 
 use super::index::LeftOut;
 use super::selecting::{SelectionArgs, Take, prepare};
+use crate::config_files::refuse_approval;
 use crate::context::Context;
 use crate::exit::Failure;
 use crate::sources::{SourceArgs, Sources};
@@ -66,6 +67,7 @@ impl Prepare {
         let store = context.store()?;
         let progress = context.progress();
         let sources = Sources::find(context, &self.sources, true)?;
+        refuse_approval(&sources.configuration)?;
         let take = Take { drop_bytecode: self.drop_bytecode, existing: Existing::Check, progress: &progress };
         let prepared = prepare(context, &store, &selection, &sources, &take);
         drop(progress);

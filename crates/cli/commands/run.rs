@@ -18,6 +18,7 @@ use skillfreeze::mount::{
 use self::keeping::run_id;
 use self::ready::Ready;
 use super::selecting::SelectionArgs;
+use crate::config_files::refuse_approval;
 use crate::context::{Context, canonical, now};
 use crate::exit::Failure;
 use crate::sources::{SourceArgs, Sources};
@@ -139,6 +140,7 @@ impl Run {
         let host = Host::probe(&self.bubblewrap(&search_path(), &self.outside()?)).map_err(Failure::from);
         let host = host.map_err(Failure::of_launch)?;
         let sources = Sources::find(context, &self.sources, true).map_err(Failure::of_launch)?;
+        refuse_approval(&sources.configuration).map_err(Failure::of_launch)?;
         let ready = self.ready(context, &sources, &progress).map_err(Failure::of_launch)?;
         let request = self.request(context, &sources).map_err(Failure::of_launch)?;
         let Ready { verified, requested, packages, store, lease } = ready;

@@ -1,0 +1,156 @@
+//! What the configuration's files make the program do, and what it refuses to pass over.
+
+use std::fs;
+
+use serde_json::Value;
+use skillfreeze_testing::{Output, Runner, TestEnv, directory, file, package, package_digest, record_skip};
+
+use crate::support::{codes, environment, text, texts};
+
+/// Gives the program an `/etc` of its own with the file `system.toml` in the place of the system's.
+const WITH_SYSTEM: &str = r#"
+users=$(cat /etc/passwd) && configuration=$(cat system.toml) || exit 77
+mount -t tmpfs tmpfs /etc || exit 77
+mkdir /etc/skillfreeze
+printf '%s\n' "$users" >/etc/passwd
+printf '%s\n' "$configuration" >/etc/skillfreeze/skillfreeze.toml
+exec "$@"
+"#;
+
+fn skill(env: &TestEnv, path: &str, id: &str, description: &str) {
+    let content = format!("---\nname: {id}\ndescription: {description}\n---\n");
+    file(env.work().join(path).join("SKILL.md"), content);
+}
+
+/// Runs the program under the system's configuration; none where no file system can be mounted.
+fn with_system(env: &TestEnv, arguments: &[&str]) -> Option<Output> {
+    let namespaces = if env.runner() == Runner::Root { "-m" } else { "-Urm" };
+    let program = env.program().to_str().unwrap();
+    let unshare = [namespaces, "sh", "-c", WITH_SYSTEM, "sh", program];
+    let run = Output::of(&mut env.command_of("unshare", [&unshare[..], arguments].concat()));
+    if run.status == 77 || run.stderr.contains("unshare failed") {
+        record_skip(&format!("no file system can be mounted here: {}", run.stderr));
+        return None;
+    }
+    Some(run)
+}
+
+/// A bundled `office` in the directory `documents`, a bundled package that is broken, and packages of the
+/// project that have their names.
+fn bundled(runner: Runner) -> TestEnv {
+    let env = environment(runner);
+    let root = env.work().with_file_name("bundled");
+    skill(&env, "../bundled/documents", "office", "bundled");
+    file(root.join("broken/SKILL.md"), "no front matter");
+    let root = root.to_str().unwrap().to_owned();
+    file(
+        env.work().join("system.toml"),
+        format!("[[source]]\nid = \"bundled\"\nroot = \"{root}\"\nreserved = true\n"),
+    );
+    skill(&env, ".agents/skills/office", "office", "planted");
+    skill(&env, "vendor/office", "office", "planted too");
+    skill(&env, ".agents/skills/documents", "papers", "planted");
+    skill(&env, ".agents/skills/broken", "broken", "planted");
+    skill(&env, ".agents/skills/other", "other", "the project's own");
+    env
+}
+
+#[test]
+fn what_is_bundled_cannot_be_shadowed_by_the_project() {
+    for runner in Runner::available() {
+        let env = bundled(*runner);
+        // The project cannot get in front by any rank, nor make anything reserved.
+        let config = env.work().join("skillfreeze.toml");
+        file(&config, "[[source]]\nid = \"first\"\nroot = \"vendor\"\nrank = 200\n");
+        let Some(listed) = with_system(&env, &["list", "--json"]) else { return };
+        let listed = listed.json();
+        assert_eq!(texts(&listed["skills"], "id"), ["office", "other"]);
+        assert_eq!(texts(&listed["skills"], "source"), ["bundled", "project-agents"]);
+        let refused: Vec<String> = listed["left_out"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|left| codes(&left["diagnostics"])[0].0 == "reserved-name")
+            .map(|left| format!("{}/{}", text(&left["source"]), text(&left["directory"])))
+            .collect();
+        let expected = ["broken", "documents", "office"].map(|name| format!("project-agents/{name}"));
+        let expected = [&expected[..], &["first/office".to_owned()]].concat();
+        assert_eq!(refused, expected, "{listed}");
+        let frozen = with_system(&env, &["prepare", "--json", "office"]).unwrap().json();
+        assert_eq!(frozen["packages"][0]["source"], "bundled");
+        let digest = package_digest(env.work().with_file_name("bundled").join("documents"));
+        assert_eq!(text(&frozen["packages"][0]["digest"]), digest);
+        for reference in ["papers", "broken", "project-agents:office", "first:office"] {
+            let refused = with_system(&env, &["prepare", "--json", reference]).unwrap();
+            refused.fails(6, "selection-invalid");
+        }
+        file(&config, "[[source]]\nid = \"first\"\nroot = \"vendor\"\nreserved = true\n");
+        let refused = with_system(&env, &["list", "--json"]).unwrap();
+        assert_ne!(refused.status, 0, "{refused:?}");
+        assert!(refused.stderr.contains("source.reserved"), "{refused:?}");
+    }
+}
+
+#[test]
+fn nothing_is_added_under_the_name_of_what_is_bundled() {
+    for runner in Runner::available() {
+        let env = bundled(*runner);
+        // What was added before it was bundled is not what the name means from then on.
+        env.run(["add", ".agents/skills/office"]).ok();
+        for name in ["office", "documents", "broken"] {
+            let path = format!(".agents/skills/{name}");
+            for options in [&[][..], &["--candidate"]] {
+                let add = [&["add", "--json", &path], options].concat();
+                let Some(refused) = with_system(&env, &add) else { return };
+                let error = refused.fails(5, "reserved-name");
+                assert_eq!(texts(&error["details"]["faults"], "code"), ["reserved-name"], "{error}");
+                let printed: Value = serde_json::from_str(&refused.stdout).unwrap();
+                assert_eq!(texts(&printed["failed"], "code"), ["reserved-name"]);
+            }
+        }
+        // What is bundled itself would be another revision than the next one that is bundled.
+        let own = env.work().with_file_name("bundled").join("documents");
+        with_system(&env, &["add", "--json", own.to_str().unwrap()]).unwrap().fails(5, "reserved-name");
+        with_system(&env, &["add", "--json", ".agents/skills/other"]).unwrap().ok();
+
+        fs::remove_dir_all(env.work().join(".agents")).unwrap();
+        for selected in [&[][..], &["office"]] {
+            let frozen = with_system(&env, &[&["prepare", "--json"], selected].concat()).unwrap().json();
+            let packages = frozen["packages"].as_array().unwrap();
+            let office = packages.iter().find(|package| package["id"] == "office").unwrap();
+            assert_eq!(text(&office["digest"]), package_digest(&own), "{frozen}");
+        }
+        let listed = with_system(&env, &["list", "--json"]).unwrap().json();
+        let office =
+            listed["skills"].as_array().unwrap().iter().find(|skill| skill["description"] == "bundled");
+        assert_eq!(office.map(|skill| text(&skill["source"])), Some("bundled".to_owned()), "{listed}");
+        // Without the system's configuration it is as it was.
+        assert_eq!(env.run(["prepare", "--json", "office"]).json()["packages"][0]["number"], 1);
+    }
+}
+
+/// Until approvals exist, nobody who requires them gets what was not approved.
+#[test]
+fn approval_that_is_required_is_not_passed_over() {
+    let env = environment(Runner::available()[0]);
+    package(env.work().join(".agents/skills"), "demo");
+    let (digest, _) = crate::support::prepare(&env, ".agents/skills");
+    directory(env.home().join(".config/skillfreeze"));
+    let config = env.home().join(".config/skillfreeze/skillfreeze.toml");
+    file(&config, "approval = \"none\"\n");
+    env.run(["prepare", "--json"]).ok();
+    file(&config, "approval = \"required\"\n");
+    for (arguments, status) in [
+        (&["prepare", "--json"][..], 2),
+        (&["prepare", "--json", "demo"], 2),
+        (&["prepare", "--json", "--source", ".agents/skills"], 2),
+        (&["add", "--json", ".agents/skills/demo"], 2),
+        (&["run", "--json", "--skill", "demo", "--", "true"], 125),
+        (&["run", "--json", &digest, "--", "true"], 125),
+    ] {
+        let error = env.run(arguments).fails(status, "approval-unsupported");
+        assert!(text(&error["message"]).contains("requires approval"), "{error}");
+    }
+    env.run(["list", "--json"]).ok();
+    env.run(["verify", "--json", &digest]).ok();
+}
