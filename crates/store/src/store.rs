@@ -296,7 +296,13 @@ fn usable(root: &Dir) -> Result<Dir, StoreError> {
 
 /// The state of the store, and whether the index has all of it.
 fn load(root: &Dir, index: &Index) -> Result<(State, bool), StoreError> {
-    let file = journal::open_reader(root)?;
+    let file = match journal::open_reader(root)? {
+        // Nothing is locked without a journal, so a writer may make one now. The index is saved after the
+        // journal: where it has nothing there was none, and where it has something there is one, or was.
+        None if index.revisions().is_empty() => return Ok((State::default(), true)),
+        None => journal::open_reader(root)?,
+        opened => opened,
+    };
     let bytes = file.as_ref().map(|file| journal::read_from(file, 0)).transpose()?.unwrap_or_default();
     let saved = index.load(&bytes);
     let had_index = saved.is_some();
