@@ -6,16 +6,18 @@
 //! Nothing fails early: what cannot be read is a fault like any other.
 
 use std::fmt;
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::check_package::Part;
 use crate::digest::Digest;
 use crate::fault::{Fault, FaultCode};
+use crate::listing::FileEntry;
 use crate::nofollow::{Entry, EntryKind, Stamp, describe_kind, escape_bytes, list_dir, open_dir, open_file};
 use crate::parallel::for_each;
 use crate::progress::Progress;
-use crate::snapshot::{MANIFEST_FILE, MAX_MANIFEST_BYTES, Manifest, ManifestError};
+use crate::snapshot::{MANIFEST_FILE, MAX_MANIFEST_BYTES, Manifest, ManifestError, PackageEntry};
 
 /// The mode of every directory of a snapshot.
 pub(crate) const DIRECTORY_MODE: u32 = 0o555;
@@ -31,13 +33,32 @@ pub struct CheckOptions<'a> {
     pub owners: Option<&'a [u32]>,
     /// Is told of every package that is done.
     pub progress: &'a dyn Progress,
+    /// Gets the bytes of every file as they are hashed.
+    pub sink: Option<&'a dyn Sink>,
+}
+
+/// Takes what a check reads, so that a copy is of the very bytes that were hashed.
+///
+/// What it got is right only if the check is clean. It is called for several packages at once.
+pub trait Sink: Sync {
+    /// Makes room for a package, before any file of it.
+    ///
+    /// # Errors
+    /// Whatever keeps it from that; it is a fault of the package.
+    fn begin(&self, package: &PackageEntry) -> io::Result<()>;
+
+    /// Opens what gets the bytes of a file, and no more of them than the manifest says.
+    ///
+    /// # Errors
+    /// Whatever keeps it from that; it is a fault of the file.
+    fn create(&self, package: &PackageEntry, file: &FileEntry) -> io::Result<File>;
 }
 
 impl<'a> CheckOptions<'a> {
     /// A check of all modes and of no owner.
     #[must_use]
     pub fn new(progress: &'a dyn Progress) -> Self {
-        Self { portable: false, owners: None, progress }
+        Self { portable: false, owners: None, progress, sink: None }
     }
 
     /// Sets whether modes beyond the execute bit are ignored.
@@ -53,6 +74,13 @@ impl<'a> CheckOptions<'a> {
     #[must_use]
     pub fn owners(mut self, owners: &'a [u32]) -> Self {
         self.owners = Some(owners);
+        self
+    }
+
+    /// Sets who gets the bytes of every file as they are hashed.
+    #[must_use]
+    pub fn sink(mut self, sink: &'a dyn Sink) -> Self {
+        self.sink = Some(sink);
         self
     }
 

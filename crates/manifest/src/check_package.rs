@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::check::{CheckOptions, DIRECTORY_MODE, absent_or_unreadable, kind_at, unexpected, wrong_type};
@@ -52,6 +52,11 @@ impl<'a> Part<'a> {
             Ok(handle) => handle,
             Err(fault) => return self.faults.push(fault),
         };
+        if let Some(sink) = self.options.sink
+            && let Err(error) = sink.begin(self.package)
+        {
+            return self.faults.push(Fault::io(id, &error));
+        }
         for (path, expected) in expected_directories(self.package) {
             if !self.is_closed(path) {
                 self.check_directory(&handle, path, &expected);
@@ -138,8 +143,10 @@ impl<'a> Part<'a> {
             let fault = Fault::new(FaultCode::WrongSize, shown);
             return Err(fault.expected(entry.size).actual(stamp.size));
         }
-        let (digest, bytes) =
-            self.hash(&mut file, entry.size).map_err(|error| Fault::io(shown.as_str(), &error))?;
+        let copy = self.options.sink.map(|sink| sink.create(self.package, entry)).transpose();
+        let (digest, bytes) = copy
+            .and_then(|copy| self.hash(&mut file, entry.size, copy))
+            .map_err(|error| Fault::io(shown.as_str(), &error))?;
         self.files += 1;
         self.bytes += bytes;
         if bytes != entry.size {
@@ -154,13 +161,19 @@ impl<'a> Part<'a> {
     }
 
     /// Reads one byte more than there should be, so that a file that grew is seen.
-    fn hash(&mut self, file: &mut File, size: u64) -> io::Result<(Digest, u64)> {
+    fn hash(&mut self, file: &mut File, size: u64, copy: Option<File>) -> io::Result<(Digest, u64)> {
         let mut hasher = Hasher::default();
         let mut limited = file.take(size + 1);
         loop {
             match limited.read(&mut self.buffer) {
                 Ok(0) => break,
-                Ok(read) => hasher.update(&self.buffer[..read]),
+                Ok(read) => {
+                    hasher.update(&self.buffer[..read]);
+                    // The same buffer, so that what is copied is what is hashed.
+                    if let Some(mut copy) = copy.as_ref().filter(|_| hasher.bytes() <= size) {
+                        copy.write_all(&self.buffer[..read])?;
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }

@@ -45,7 +45,7 @@ mod snapshot;
 mod version;
 
 pub use canonical::to_canonical_bytes;
-pub use check::{Check, CheckOptions, check_snapshot};
+pub use check::{Check, CheckOptions, Sink, check_snapshot};
 pub use contents::{Exclusion, Membership, membership};
 pub use diagnostic::{Diagnostic, Severity};
 pub use digest::{Digest, DigestError, Hasher, REVISION_HEX};

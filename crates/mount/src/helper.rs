@@ -1,50 +1,65 @@
-//! The helper: makes what bubblewrap needs, gives up root's powers, and becomes bubblewrap.
+//! The helper: stages the snapshot, gives up root's powers, and becomes bubblewrap.
 //!
 //! It is this program, started again by `main`, so that it has a single thread when it changes its
 //! namespaces and its user.
 
 use std::convert::Infallible;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
+use camino::Utf8Path;
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{
     MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_change, move_mount, open_tree,
 };
 
-use crate::protocol::{HelperPlan, INNER, Identity, Numbers, Report, receive};
+use crate::protocol::{HelperPlan, INNER, Identity, InnerPlan, Numbers, Report, SealPlan, receive, replace};
+use crate::stage::{self, Size};
 
-/// What the helper was doing when it failed.
-struct Failed {
-    doing: &'static str,
-    source: io::Error,
+/// What kept the helper from becoming bubblewrap.
+enum Failed {
+    /// The system refused something.
+    Doing { doing: &'static str, source: io::Error },
+    /// What was to be sealed does not match; it has been told.
+    Told(Report),
 }
 
-fn during(doing: &'static str) -> impl Fn(io::Error) -> Failed {
-    move |source| Failed { doing, source }
+fn during<E: Into<io::Error>>(doing: &'static str) -> impl Fn(E) -> Failed {
+    move |source| Failed::Doing { doing, source: source.into() }
 }
 
 /// Runs the helper; ends only by becoming bubblewrap or by failing.
 pub(crate) fn run(numbers: Numbers) -> i32 {
     let Ok(report) = skillfreeze_sys::inherited(numbers.report()) else { return 125 };
     let report = File::from(report);
-    let Err(Failed { doing, source }) = become_bubblewrap(numbers);
-    let failed = Report::HelperFailed { doing: doing.to_owned(), message: source.to_string() };
+    let Err(failed) = become_bubblewrap(numbers, &report);
+    let failed = match failed {
+        Failed::Doing { doing, source } => {
+            Report::HelperFailed { doing: doing.to_owned(), message: source.to_string() }
+        }
+        Failed::Told(report) => report,
+    };
     // There is nobody else to tell: if `main` is gone, so is the launch.
     let _ = failed.send(&report);
     125
 }
 
-fn become_bubblewrap(numbers: Numbers) -> Result<Infallible, Failed> {
+fn become_bubblewrap(numbers: Numbers, report: &File) -> Result<Infallible, Failed> {
     let plan: HelperPlan = receive(numbers.helper_plan()).map_err(during("reading the plan"))?;
-    if let Some(identity) = &plan.identity {
+    if let Some(at) = &plan.stage {
         let snapshot =
             skillfreeze_sys::inherited(numbers.snapshot()).map_err(during("taking the snapshot"))?;
-        stage(snapshot, identity)?;
+        match &plan.seal {
+            Some(seal) => seal_at(at, snapshot, seal, plan.identity.is_some(), numbers, report)?,
+            None => mount_at(at, snapshot)?,
+        }
+    }
+    if let Some(identity) = &plan.identity {
         give_up_root(identity)?;
     }
     // The caller's keys are not for the command, which would find them in an inherited keyring.
@@ -54,7 +69,7 @@ fn become_bubblewrap(numbers: Numbers) -> Result<Infallible, Failed> {
     for number in numbers.all(plan.binds).chain(plan.keep) {
         match skillfreeze_sys::set_cloexec(number, false) {
             // The snapshot's handle has gone into the stage.
-            Err(_) if number == numbers.snapshot() && plan.identity.is_some() => {}
+            Err(_) if number == numbers.snapshot() && plan.stage.is_some() => {}
             passed => passed.map_err(during("passing descriptors on"))?,
         }
     }
@@ -63,32 +78,79 @@ fn become_bubblewrap(numbers: Numbers) -> Result<Infallible, Failed> {
     command.arg("--").arg(format!("/proc/self/fd/{}", numbers.program()));
     command.arg(INNER).arg(numbers.to_argument());
     // The first process inside sets the command's environment; anybody can read its own.
-    Err(Failed { doing: "starting bubblewrap", source: command.env_clear().exec() })
+    Err(during("starting bubblewrap")(command.env_clear().exec()))
 }
 
-/// Mounts the very directory that was hashed where `identity` can reach it: below a directory that
-/// this user may not enter, even an open descriptor is of no use to bubblewrap.
-fn stage(snapshot: OwnedFd, identity: &Identity) -> Result<(), Failed> {
+/// Fills a stage with the snapshot, hashing what is written, and makes it read-only for good.
+fn seal_at(
+    at: &Utf8Path,
+    snapshot: OwnedFd,
+    seal: &SealPlan,
+    is_root: bool,
+    numbers: Numbers,
+    report: &File,
+) -> Result<(), Failed> {
+    enter_namespaces(is_root)?;
+    let size = Size { bytes: seal.bytes, inodes: seal.inodes };
+    let stage = stage::make(at, size).map_err(during("mounting the stage"))?;
+    rustix::process::umask(Mode::empty());
+    let check =
+        stage::fill(&stage, snapshot, seal.digest, &seal.owners).map_err(during("filling the stage"))?;
+    if !check.is_clean() {
+        return Err(Failed::Told(Report::SealFailed { faults: check.faults }));
+    }
+    stage::close(at).map_err(during("sealing the stage"))?;
+    // The first process inside makes sure that this is what it sees.
+    let mut inner: InnerPlan =
+        receive(numbers.inner_plan()).map_err(during("reading the plan of the first process"))?;
+    inner.identity = stage::identity(&stage).map_err(during("looking at the stage"))?;
+    replace(numbers.inner_plan(), "inner-plan", &inner).map_err(during("passing the plan on"))?;
+    let told = Report::Sealed { files: check.files, bytes: check.bytes };
+    told.send(report).map_err(during("reporting"))
+}
+
+/// Makes a mount namespace of the helper's own; for an ordinary user in a user namespace that has this
+/// one user, in which the helper may mount.
+fn enter_namespaces(is_root: bool) -> Result<(), Failed> {
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let flags = if is_root { CloneFlags::empty() } else { CloneFlags::CLONE_NEWUSER };
+    unshare(CloneFlags::CLONE_NEWNS | flags).map_err(during("making namespaces"))?;
+    if !is_root {
+        let write = |path: &str, text: String| {
+            let file = openat(CWD, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+            File::from(file).write_all(text.as_bytes())
+        };
+        let mapped = write("/proc/self/setgroups", "deny".to_owned())
+            .and_then(|()| write("/proc/self/uid_map", format!("{user} {user} 1\n")))
+            .and_then(|()| write("/proc/self/gid_map", format!("{group} {group} 1\n")));
+        mapped.map_err(during("mapping the user"))?;
+    }
+    make_private()
+}
+
+fn make_private() -> Result<(), Failed> {
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private).map_err(during("making mounts private"))
+}
+
+/// Mounts the very directory that was hashed where the command's user can reach it: below a directory
+/// that this user may not enter, even an open descriptor is of no use to bubblewrap.
+fn mount_at(at: &Utf8Path, snapshot: OwnedFd) -> Result<(), Failed> {
     // The clone comes first: the handle is of a mount that the new namespace does not have.
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
-    let mount = open_tree(&snapshot, "", flags)
-        .map_err(io::Error::from)
-        .map_err(during("cloning the snapshot's mount"))?;
-    unshare(CloneFlags::CLONE_NEWNS).map_err(io::Error::from).map_err(during("making a mount namespace"))?;
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private).map_err(io::Error::from).map_err(during("making mounts private"))?;
+    let mount = open_tree(&snapshot, "", flags).map_err(during("cloning the snapshot's mount"))?;
+    unshare(CloneFlags::CLONE_NEWNS).map_err(during("making a mount namespace"))?;
+    make_private()?;
     let attributes = skillfreeze_sys::MountAttributes { read_only: true, no_suid: true, no_dev: true };
     skillfreeze_sys::mount_setattr(&mount, attributes).map_err(during("making the snapshot read-only"))?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-    move_mount(&mount, "", rustix::fs::CWD, identity.stage.as_std_path(), flags)
-        .map_err(io::Error::from)
-        .map_err(during("mounting the snapshot"))
+    move_mount(&mount, "", CWD, at.as_std_path(), flags).map_err(during("mounting the snapshot"))
 }
 
 fn give_up_root(identity: &Identity) -> Result<(), Failed> {
     let (user, group) = (Uid::from_raw(identity.user), Gid::from_raw(identity.group));
-    setgroups(&[]).map_err(io::Error::from).map_err(during("giving up root's groups"))?;
-    setresgid(group, group, group).map_err(io::Error::from).map_err(during("giving up root's group"))?;
-    setresuid(user, user, user).map_err(io::Error::from).map_err(during("giving up root"))
+    setgroups(&[]).map_err(during("giving up root's groups"))?;
+    setresgid(group, group, group).map_err(during("giving up root's group"))?;
+    setresuid(user, user, user).map_err(during("giving up root"))
 }

@@ -54,7 +54,7 @@ pub enum Sandbox {
 }
 
 /// The strongest level that this version can give on this platform.
-pub const STRONGEST: Integrity = Integrity::ReadOnly;
+pub const STRONGEST: Integrity = Integrity::Sealed;
 
 /// The name of no level or sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -18,18 +18,19 @@ use crate::bubblewrap::{SnapshotSource, Sources, arguments, explain};
 use crate::exit::Exit;
 use crate::guard::Guard;
 use crate::host::{Host, kind_at};
-use crate::integrity::Integrity;
+use crate::integrity::{Integrity, Method};
 use crate::launch_error::LaunchError;
 use crate::plan::{LaunchPlan, PlanError};
-use crate::protocol::{HELPER, HelperPlan, Identity, InnerPlan, Numbers, Report, memory_file};
+use crate::protocol::{HELPER, HelperPlan, Identity, InnerPlan, Numbers, Report, SealPlan, memory_file};
 use crate::record::{CheckRecord, ErrorRecord, InsideRecord, Outcome, RecordFile, RunContext, RunRecord};
 use crate::request::LaunchRequest;
 use crate::signals::SignalRelay;
+use crate::stage::Size;
 use crate::status::{Event, StatusWriter};
-use crate::verify::Verified;
+use crate::verify::{Verified, trusted_owners};
 
-/// Directories over which the helper of root mounts the snapshot, in its own mount namespace; the
-/// first that no bind comes from.
+/// Directories over which the helper mounts the snapshot, in its own mount namespace; the first that no
+/// bind comes from.
 const STAGES: [&str; 5] = ["/mnt", "/media", "/srv", "/opt", "/home"];
 /// Descriptors that a launch needs beside those that it hands down.
 const SPARE_DESCRIPTORS: u64 = 32;
@@ -157,6 +158,9 @@ impl Launch {
                     noexec = *found;
                     record.checks.inside = Some(InsideRecord { skills: *skills, probes: *probes, noexec });
                 }
+                Report::Sealed { files, bytes } => {
+                    status.send(&Event::Sealed { files: *files, bytes: *bytes })
+                }
                 Report::Started => {
                     *has_started = true;
                     status.send(&Event::Started);
@@ -173,6 +177,7 @@ impl Launch {
             Some(Report::Exited { status }) => Ok(Ended { exit: Exit::Status(status), noexec }),
             Some(Report::Killed { signal }) => Ok(Ended { exit: Exit::Signal(signal), noexec }),
             Some(Report::HelperFailed { doing, message }) => Err(LaunchError::Helper { doing, message }),
+            Some(Report::SealFailed { faults }) => Err(LaunchError::Unsealed { faults }),
             Some(Report::CheckFailed { check, detail }) => Err(LaunchError::SelfCheck { check, detail }),
             Some(Report::NotStarted { errno }) => {
                 let program = self.plan.command.first().map(|program| program.to_string_lossy().into_owned());
@@ -180,7 +185,7 @@ impl Launch {
                 Err(LaunchError::NotStarted { program: program.unwrap_or_default(), source })
             }
             Some(Report::Started | Report::Checked { .. }) => Err(LaunchError::Lost),
-            None => Err(running.refusal()),
+            Some(Report::Sealed { .. }) | None => Err(running.refusal()),
         }
     }
 
@@ -197,13 +202,18 @@ impl Launch {
         if let Some(exit) = exit {
             status.send(&Event::Exited(exit));
         }
-        let after = self.verified.check_again(progress);
-        record.checks.after = Some(CheckRecord::from(&after));
-        status.send(&Event::ReVerified(CheckRecord::from(&after)));
+        let mut faults = Vec::new();
+        // What was sealed cannot have changed, and is gone.
+        if self.plan.integrity < Integrity::Sealed {
+            let after = self.verified.check_again(progress);
+            record.checks.after = Some(CheckRecord::from(&after));
+            status.send(&Event::ReVerified(CheckRecord::from(&after)));
+            faults = after.faults;
+        }
         let appeared = self.guards.iter().filter(|guard| guard.has_changed()).map(|guard| guard.path.clone());
         let appeared: Vec<Utf8PathBuf> = appeared.collect();
-        if !after.faults.is_empty() {
-            return Err(LaunchError::Changed { faults: after.faults, appeared, exit });
+        if !faults.is_empty() {
+            return Err(LaunchError::Changed { faults, appeared, exit });
         }
         if !appeared.is_empty() {
             return Err(LaunchError::SourceAppeared { paths: appeared, exit });
@@ -218,9 +228,13 @@ impl Launch {
         refuse_directories()?;
         let numbers = Numbers::above(&plan.keep);
         let binds: Vec<&Bind> = plan.binds().collect();
-        let identity = self.identity(&binds).map_err(fail("choosing where to mount the snapshot"))?;
-        let snapshot = match &identity {
-            Some(identity) => SnapshotSource::Staged(&identity.stage),
+        let identity = plan.drops_privileges.then_some(Identity { user: plan.user.0, group: plan.user.1 });
+        let seal = (plan.how == Method::StagedTmpfs).then(|| self.seal_plan());
+        let is_staged = identity.is_some() || seal.is_some();
+        let stage = is_staged.then(|| stage_of(&binds)).transpose();
+        let stage = stage.map_err(fail("choosing where to mount the snapshot"))?;
+        let snapshot = match &stage {
+            Some(stage) => SnapshotSource::Staged(stage),
             None => SnapshotSource::Handle(numbers.snapshot()),
         };
         let sources = Sources { snapshot, first_bind: numbers.first_bind() };
@@ -231,6 +245,8 @@ impl Launch {
             bubblewrap: plan.backend.path.clone(),
             binds: binds.len(),
             keep: plan.keep.clone(),
+            stage: stage.map(Utf8Path::to_owned),
+            seal,
             identity,
         };
         let json = |value: Result<Vec<u8>, serde_json::Error>| value.map_err(io::Error::from);
@@ -283,20 +299,10 @@ impl Launch {
         })
     }
 
-    /// Whom the helper becomes, if root started it.
-    fn identity(&self, binds: &[&Bind]) -> io::Result<Option<Identity>> {
-        if !self.plan.drops_privileges {
-            return Ok(None);
-        }
-        let is_free = |stage: &Utf8Path| {
-            kind_at(stage) == Some(EntryKind::Directory)
-                && !binds.iter().any(|bind| overlaps(&bind.source, stage))
-        };
-        let stage = STAGES.iter().map(Utf8Path::new).find(|stage| is_free(stage));
-        let stage = stage
-            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("none of {STAGES:?} is free")))?;
-        let (user, group) = self.plan.user;
-        Ok(Some(Identity { user, group, stage: stage.to_owned() }))
+    /// What the helper seals.
+    fn seal_plan(&self) -> SealPlan {
+        let Size { bytes, inodes } = Size::of(self.verified.manifest());
+        SealPlan { digest: self.plan.snapshot, owners: trusted_owners().to_vec(), bytes, inodes }
     }
 
     fn inner_plan(&self, descriptors: Option<u64>) -> io::Result<InnerPlan> {
@@ -313,6 +319,16 @@ impl Launch {
             skills: plan.skills.clone(),
         })
     }
+}
+
+/// The directory over which the helper mounts the snapshot.
+fn stage_of(binds: &[&Bind]) -> io::Result<&'static Utf8Path> {
+    let is_free = |stage: &Utf8Path| {
+        kind_at(stage) == Some(EntryKind::Directory)
+            && !binds.iter().any(|bind| overlaps(&bind.source, stage))
+    };
+    let stage = STAGES.iter().map(Utf8Path::new).find(|stage| is_free(stage));
+    stage.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("none of {STAGES:?} is free")))
 }
 
 fn describe(error: &LaunchError) -> ErrorRecord {

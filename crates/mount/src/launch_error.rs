@@ -51,6 +51,12 @@ pub enum LaunchError {
         /// What it said.
         message: String,
     },
+    /// The snapshot did not match while it was sealed; the command was not started.
+    #[error("the snapshot changed while it was sealed: {} fault{}{}", .faults.len(), if .faults.len() == 1 { "" } else { "s" }, .faults.first().map(|fault| format!(", the first is {fault}")).unwrap_or_default())]
+    Unsealed {
+        /// All that does not match.
+        faults: Vec<Fault>,
+    },
     /// What stands inside the sandbox is not what was planned; the command was not started.
     #[error("the sandbox is not as planned ({check}): {detail}")]
     SelfCheck {
@@ -100,6 +106,7 @@ impl LaunchError {
             Self::Directory { .. } => "stream-directory",
             Self::Refused { refusal, .. } => refusal.code,
             Self::Bubblewrap { .. } => "bwrap-failed",
+            Self::Unsealed { .. } => "integrity",
             Self::SelfCheck { check, .. } => check,
             Self::NotStarted { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 "command-not-found"

@@ -59,6 +59,7 @@ mod record;
 mod request;
 mod selfcheck;
 mod signals;
+mod stage;
 mod status;
 mod verify;
 

@@ -270,7 +270,11 @@ impl LaunchPlan {
         if !live_sources_visible.is_empty() {
             warnings.push(PlanWarning::LiveSourcesVisible { paths: live_sources_visible.clone() });
         }
-        let integrity = Integrity::ReadOnly;
+        // Less than the best is had only by asking for it.
+        let (integrity, how) = match request.require {
+            None | Some(Integrity::Sealed) => (Integrity::Sealed, Method::StagedTmpfs),
+            Some(Integrity::ReadOnly | Integrity::Checked) => (Integrity::ReadOnly, Method::Bind),
+        };
         let command = request
             .command
             .iter()
@@ -281,7 +285,7 @@ impl LaunchPlan {
             snapshot: snapshot.digest,
             skills: snapshot.skills,
             integrity,
-            how: Method::Bind,
+            how,
             backend: host.bubblewrap.clone(),
             mounts: plan_mounts(request, &names, host, binds),
             environment: plan_environment(request, &names, integrity)?,

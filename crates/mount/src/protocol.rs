@@ -14,7 +14,7 @@ use camino::Utf8PathBuf;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use skillfreeze_manifest::SkillId;
+use skillfreeze_manifest::{Digest, Fault, SkillId};
 
 /// The first argument of the program when it is started as `helper`.
 pub(crate) const HELPER: &str = "__skillfreeze-helper";
@@ -110,8 +110,26 @@ pub(crate) struct HelperPlan {
     pub(crate) binds: usize,
     /// Descriptors of the caller that the command keeps.
     pub(crate) keep: Vec<RawFd>,
+    /// A directory over which to mount the snapshot, in namespaces of the helper's own, if that is
+    /// needed.
+    pub(crate) stage: Option<Utf8PathBuf>,
+    /// What to seal there instead of mounting the snapshot's own directory.
+    pub(crate) seal: Option<SealPlan>,
     /// Whom to become first, when root has started it.
     pub(crate) identity: Option<Identity>,
+}
+
+/// What is staged.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SealPlan {
+    /// The snapshot.
+    pub(crate) digest: Digest,
+    /// Who may own it, by number.
+    pub(crate) owners: Vec<u32>,
+    /// Bytes of the stage.
+    pub(crate) bytes: u64,
+    /// Files and directories in it.
+    pub(crate) inodes: u64,
 }
 
 /// Whom the helper of root becomes.
@@ -121,9 +139,6 @@ pub(crate) struct Identity {
     pub(crate) user: u32,
     /// The numeric group.
     pub(crate) group: u32,
-    /// Where the snapshot's handle is mounted, in a mount namespace of the helper's own, so that
-    /// this user reaches it.
-    pub(crate) stage: Utf8PathBuf,
 }
 
 /// What the first process inside the sandbox does.
@@ -153,6 +168,10 @@ pub(crate) struct InnerPlan {
 pub(crate) enum Report {
     /// The helper could not do its part.
     HelperFailed { doing: String, message: String },
+    /// The stage holds the snapshot, every byte of it hashed while it was written.
+    Sealed { files: u64, bytes: u64 },
+    /// What was to be sealed does not match its manifest.
+    SealFailed { faults: Vec<Fault> },
     /// The self-check failed; the command was not started.
     CheckFailed { check: String, detail: String },
     /// The self-check passed.
@@ -189,6 +208,12 @@ pub(crate) fn receive<T: DeserializeOwned>(number: RawFd) -> io::Result<T> {
     let mut bytes = Vec::new();
     File::from(skillfreeze_sys::inherited(number)?).read_to_end(&mut bytes)?;
     Ok(serde_json::from_slice(&bytes)?)
+}
+
+/// Puts another plan in the place of the one that the parent left at a descriptor.
+pub(crate) fn replace<T: Serialize>(number: RawFd, name: &str, plan: &T) -> io::Result<()> {
+    let file = memory_file(name, &serde_json::to_vec(plan)?)?;
+    skillfreeze_sys::put_at(&file, number)
 }
 
 #[cfg(test)]

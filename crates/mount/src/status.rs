@@ -32,6 +32,13 @@ pub enum Event {
     },
     /// Every byte was hashed and matches.
     Verified(CheckRecord),
+    /// A private copy holds the snapshot, hashed while it was written.
+    Sealed {
+        /// Files.
+        files: u64,
+        /// Bytes.
+        bytes: u64,
+    },
     /// The command runs.
     Started,
     /// The command has ended.

@@ -137,7 +137,7 @@ impl AsFd for Verified {
 }
 
 /// Those who could change a snapshot anyway: root and the caller.
-fn trusted_owners() -> [u32; 2] {
+pub(crate) fn trusted_owners() -> [u32; 2] {
     [0, rustix::process::geteuid().as_raw()]
 }
 

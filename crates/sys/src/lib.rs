@@ -42,6 +42,18 @@ pub fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
+/// Puts a close-on-exec copy of an open file at a number, by dup3(2), whatever was there.
+///
+/// Nobody may own what is there: it was left by the parent for a process further on.
+///
+/// # Errors
+/// What dup3(2) says.
+#[cfg(target_os = "linux")]
+pub fn put_at(file: impl AsFd, number: RawFd) -> io::Result<()> {
+    // SAFETY: dup3(2) takes no pointer; that nobody owns the number is the caller's to see to.
+    check(unsafe { libc::dup3(file.as_fd().as_raw_fd(), number, libc::O_CLOEXEC) })
+}
+
 /// Sets or clears close-on-exec on a descriptor given by its number.
 ///
 /// # Errors

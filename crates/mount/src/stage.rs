@@ -1,0 +1,132 @@
+//! The stage: a private file system in memory that holds the very bytes that were hashed.
+//!
+//! It is mounted by the helper in namespaces of its own, while it has a single thread, and filled by
+//! the check itself: each buffer is hashed and written. Then the file system, not only a mount of
+//! it, is made read-only. Its owner is the user namespace of the helper; the command runs in one
+//! below, from where nobody can make it writable again. It is gone with the last process of the
+//! launch.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+
+use camino::Utf8Path;
+use nix::mount::{MsFlags, mount};
+use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+use skillfreeze_manifest::{
+    Check, CheckOptions, Digest, FileEntry, MANIFEST_FILE, Manifest, PackageEntry, Silent, Sink, Stamp,
+    check_snapshot,
+};
+
+/// The unit in which memory is used.
+const PAGE_BYTES: u64 = 4096;
+/// Memory for the file system itself beside its pages and inodes.
+const SPARE_BYTES: u64 = 256 << 10;
+/// Memory that an inode and its directory entry take, roughly: the kernel's own structures.
+const INODE_BYTES: u64 = 1 << 10;
+
+/// How much a stage needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// Pages, in bytes.
+    pub(crate) bytes: u64,
+    /// Files and directories.
+    pub(crate) inodes: u64,
+}
+
+impl Size {
+    /// What the packages of a manifest need.
+    pub(crate) fn of(manifest: &Manifest) -> Self {
+        let pages = |bytes: u64| bytes.div_ceil(PAGE_BYTES) * PAGE_BYTES;
+        let manifest_bytes = manifest.to_bytes().len() as u64;
+        let mut size = Self { bytes: pages(manifest_bytes) + SPARE_BYTES, inodes: 16 };
+        for package in manifest.packages() {
+            let files = package.listing().files();
+            size.bytes += files.iter().map(|file| pages(file.size)).sum::<u64>();
+            let directories = directories(package).len() as u64;
+            size.inodes += files.len() as u64 + directories + 1;
+        }
+        size
+    }
+
+    /// The memory that it takes in all.
+    pub(crate) fn memory(self) -> u64 {
+        self.bytes + self.inodes * INODE_BYTES
+    }
+}
+
+/// The directories of a package, each after those above it.
+fn directories(package: &PackageEntry) -> std::collections::BTreeSet<&str> {
+    package.listing().files().iter().flat_map(|file| file.path.directories()).collect()
+}
+
+/// Mounts an empty stage over the directory `at`.
+///
+/// # Errors
+/// What mount(2) says.
+pub(crate) fn make(at: &Utf8Path, size: Size) -> io::Result<OwnedFd> {
+    let options = format!("mode=0555,size={},nr_inodes={}", size.bytes, size.inodes);
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    mount(Some("skillfreeze"), at.as_std_path(), Some("tmpfs"), flags, Some(options.as_str()))?;
+    Ok(openat(CWD, at.as_std_path(), OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Makes the whole file system read-only, for every mount of it there is or will be.
+///
+/// # Errors
+/// What mount(2) says.
+pub(crate) fn close(at: &Utf8Path) -> io::Result<()> {
+    let flags = MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    Ok(mount(None::<&str>, at.as_std_path(), None::<&str>, flags, None::<&str>)?)
+}
+
+/// Fills a stage with the snapshot behind a handle, which must have this digest and belong to one of
+/// `owners`. What it holds afterwards is the snapshot only if the check is clean.
+pub(crate) fn fill(
+    stage: &OwnedFd,
+    snapshot: impl AsFd,
+    digest: Digest,
+    owners: &[u32],
+) -> io::Result<Check> {
+    let sink = Filling { stage };
+    let options = CheckOptions::new(&Silent).owners(owners).sink(&sink);
+    let check = check_snapshot(snapshot, Some(digest), &options);
+    if let Some(manifest) = &check.manifest {
+        create(stage, MANIFEST_FILE, 0o444)?.write_all(&manifest.to_bytes())?;
+    }
+    Ok(check)
+}
+
+/// Device and inode of a stage's root.
+pub(crate) fn identity(stage: &OwnedFd) -> io::Result<(u64, u64)> {
+    let Stamp { device, inode, .. } = Stamp::of(stage)?;
+    Ok((device, inode))
+}
+
+/// Writes what is hashed into a stage. The helper has no mask, and its powers in the stage's user
+/// namespace let it write into directories that nobody may write.
+struct Filling<'a> {
+    stage: &'a OwnedFd,
+}
+
+impl Sink for Filling<'_> {
+    fn begin(&self, package: &PackageEntry) -> io::Result<()> {
+        let mode = Mode::from_raw_mode(0o555);
+        let id = package.id().as_str();
+        mkdirat(self.stage, id, mode)?;
+        for directory in directories(package) {
+            mkdirat(self.stage, format!("{id}/{directory}"), mode)?;
+        }
+        Ok(())
+    }
+
+    fn create(&self, package: &PackageEntry, file: &FileEntry) -> io::Result<File> {
+        let mode = if file.executable { 0o555 } else { 0o444 };
+        create(self.stage, &format!("{}/{}", package.id(), file.path), mode)
+    }
+}
+
+fn create(stage: &OwnedFd, path: &str, mode: u32) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(File::from(openat(stage, path, flags, Mode::from_raw_mode(mode))?))
+}
