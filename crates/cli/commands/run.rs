@@ -12,7 +12,8 @@ use camino::Utf8PathBuf;
 use clap::{Args, ValueEnum};
 use skillfreeze::Digest;
 use skillfreeze::mount::{
-    BubblewrapChoice, Event, Host, Integrity, Launch, PlanWarning, RunContext, Sandbox, Session, StatusWriter,
+    BubblewrapChoice, Event, Host, Integrity, Launch, PlanWarning, RunContext, Sandbox, Seal, Session,
+    StatusWriter,
 };
 
 use self::keeping::run_id;
@@ -54,6 +55,9 @@ pub(crate) struct Run {
     /// The least integrity that will do [default: the best there is; possible values: sealed, read-only, checked]
     #[arg(long, value_name = "LEVEL")]
     require: Option<Integrity>,
+    /// How to seal [default: the best there is; possible values: staged-tmpfs, sealed-memfd]
+    #[arg(long, value_name = "WAY")]
+    seal: Option<Seal>,
     /// What encloses the command [possible values: auto, bwrap, seatbelt, landlock]
     #[arg(long, value_name = "SANDBOX", default_value = "auto", hide_default_value = true)]
     sandbox: Sandbox,

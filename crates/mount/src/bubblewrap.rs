@@ -5,6 +5,7 @@ use std::os::fd::RawFd;
 
 use camino::Utf8Path;
 
+use crate::memory_files::MemoryFiles;
 use crate::plan::{LaunchPlan, Mount};
 use crate::request::Network;
 
@@ -22,8 +23,10 @@ pub(crate) struct Sources<'a> {
 pub(crate) enum SnapshotSource<'a> {
     /// By the handle that was hashed.
     Handle(RawFd),
-    /// At a path of the helper's private mount namespace, where it mounted that handle.
+    /// At a path of the helper's private mount namespace, where it mounted that handle or a stage.
     Staged(&'a Utf8Path),
+    /// From sealed memory files, whose descriptors follow each other from this number.
+    Memory(&'a MemoryFiles, RawFd),
 }
 
 /// The options of bubblewrap for a plan, without the command.
@@ -69,6 +72,10 @@ impl Arguments {
                     self.push(["--ro-bind-fd", &number.to_string(), target.as_str()])
                 }
                 SnapshotSource::Staged(path) => self.push(["--ro-bind", path.as_str(), target.as_str()]),
+                SnapshotSource::Memory(files, first) => {
+                    self.push(["--perms", "0555", "--tmpfs", target.as_str()]);
+                    self.0.extend(files.arguments(target, first).into_iter().map(OsString::from));
+                }
             },
             Mount::Tmpfs { target, bytes, mode } => {
                 let (mode, bytes) = (format!("{mode:04o}"), bytes.to_string());

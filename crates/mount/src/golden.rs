@@ -33,6 +33,7 @@ fn host(user: (u32, u32)) -> Host {
             binds_descriptors: true,
         },
         kernel: "6.1.0".to_owned(),
+        memory: None,
     }
 }
 
@@ -51,6 +52,7 @@ fn full() -> LaunchRequest {
     LaunchRequest {
         command: ["$SKILLS_DIR/demo/go", "--to", "$SKILLS_DIR"].map(Into::into).into(),
         require: None,
+        seal: None,
         sandbox: Sandbox::Auto,
         workspace: Some(bind("/home/u/ws", "/home/u/ws", true, EntryKind::Directory)),
         binds: vec![
@@ -92,6 +94,7 @@ fn plan(request: &LaunchRequest, host: &Host) -> LaunchPlan {
         digest: Digest::of(b"snapshot"),
         path: Utf8Path::new("/home/u/store/snapshots/sha256/x"),
         skills: vec!["demo".parse::<SkillId>().unwrap()],
+        memory: 1 << 20,
     };
     let kind_at = |path: &Utf8Path| (path == "/home/u/ws/one").then_some(EntryKind::File);
     LaunchPlan::of(snapshot, request, host, &kind_at).unwrap()

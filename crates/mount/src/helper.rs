@@ -33,6 +33,16 @@ fn during<E: Into<io::Error>>(doing: &'static str) -> impl Fn(E) -> Failed {
     move |source| Failed::Doing { doing, source: source.into() }
 }
 
+/// There may be another way where this one is not to be had.
+fn unavailable(failed: Failed) -> Failed {
+    match failed {
+        Failed::Doing { doing, source } => {
+            Failed::Told(Report::StageUnavailable { doing: doing.to_owned(), message: source.to_string() })
+        }
+        told => told,
+    }
+}
+
 /// Runs the helper; ends only by becoming bubblewrap or by failing.
 pub(crate) fn run(numbers: Numbers) -> i32 {
     let Ok(report) = skillfreeze_sys::inherited(numbers.report()) else { return 125 };
@@ -90,12 +100,12 @@ fn seal_at(
     numbers: Numbers,
     report: &File,
 ) -> Result<(), Failed> {
-    enter_namespaces(is_root)?;
     let size = Size { bytes: seal.bytes, inodes: seal.inodes };
-    let stage = stage::make(at, size).map_err(during("mounting the stage"))?;
+    let stage = enter_namespaces(is_root)
+        .and_then(|()| stage::make(at, size).map_err(during("mounting the stage")))
+        .map_err(unavailable)?;
     rustix::process::umask(Mode::empty());
-    let check =
-        stage::fill(&stage, snapshot, seal.digest, &seal.owners).map_err(during("filling the stage"))?;
+    let check = stage::fill(&stage, snapshot, seal.digest).map_err(during("filling the stage"))?;
     if !check.is_clean() {
         return Err(Failed::Told(Report::SealFailed { faults: check.faults }));
     }
@@ -103,7 +113,7 @@ fn seal_at(
     // The first process inside makes sure that this is what it sees.
     let mut inner: InnerPlan =
         receive(numbers.inner_plan()).map_err(during("reading the plan of the first process"))?;
-    inner.identity = stage::identity(&stage).map_err(during("looking at the stage"))?;
+    inner.identity = Some(stage::identity(&stage).map_err(during("looking at the stage"))?);
     replace(numbers.inner_plan(), "inner-plan", &inner).map_err(during("passing the plan on"))?;
     let told = Report::Sealed { files: check.files, bytes: check.bytes };
     told.send(report).map_err(during("reporting"))

@@ -37,6 +37,27 @@ pub enum Method {
     Plan,
 }
 
+/// A way to seal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seal {
+    /// A private tmpfs.
+    StagedTmpfs,
+    /// Sealed memory files.
+    SealedMemfd,
+}
+
+impl FromStr for Seal {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "staged-tmpfs" => Ok(Self::StagedTmpfs),
+            "sealed-memfd" => Ok(Self::SealedMemfd),
+            _ => Err(UnknownName { name: name.to_owned(), known: "`staged-tmpfs`, `sealed-memfd`" }),
+        }
+    }
+}
+
 /// What encloses the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

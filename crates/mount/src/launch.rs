@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
@@ -18,8 +18,9 @@ use crate::bubblewrap::{SnapshotSource, Sources, arguments, explain};
 use crate::exit::Exit;
 use crate::guard::Guard;
 use crate::host::{Host, kind_at};
-use crate::integrity::{Integrity, Method};
+use crate::integrity::{Integrity, Method, Seal};
 use crate::launch_error::LaunchError;
+use crate::memory_files::MemoryFiles;
 use crate::plan::{LaunchPlan, PlanError};
 use crate::protocol::{HELPER, HelperPlan, Identity, InnerPlan, Numbers, Report, SealPlan, memory_file};
 use crate::record::{CheckRecord, ErrorRecord, InsideRecord, Outcome, RecordFile, RunContext, RunRecord};
@@ -34,6 +35,8 @@ use crate::verify::{Verified, trusted_owners};
 const STAGES: [&str; 5] = ["/mnt", "/media", "/srv", "/opt", "/home"];
 /// Descriptors that a launch needs beside those that it hands down.
 const SPARE_DESCRIPTORS: u64 = 32;
+/// The most arguments that bubblewrap takes.
+const MAX_ARGUMENTS: usize = 9000;
 /// The most of bubblewrap's messages that is kept.
 const MAX_MESSAGE_BYTES: u64 = 16 << 10;
 
@@ -43,6 +46,8 @@ pub struct Launch {
     verified: Verified,
     plan: LaunchPlan,
     required: Option<Integrity>,
+    /// The way to seal that the caller asked for: no other will do then.
+    seal: Option<Seal>,
     guards: Vec<Guard>,
     kernel: String,
 }
@@ -90,10 +95,10 @@ impl Launch {
     pub fn new(verified: Verified, request: LaunchRequest, host: &Host) -> Result<Self, PlanError> {
         let request = request.guarded();
         let plan = LaunchPlan::new(&verified, &request, host)?;
-        let LaunchRequest { require: required, mut guards, .. } = request;
+        let LaunchRequest { require: required, seal, mut guards, .. } = request;
         // What the command cannot reach, it cannot have changed.
         guards.retain(|guard| plan.binds().any(|bind| guard.is_exposed_by(bind)));
-        Ok(Self { verified, plan, required, guards, kernel: host.kernel.clone() })
+        Ok(Self { verified, plan, required, seal, guards, kernel: host.kernel.clone() })
     }
 
     /// What the sandbox is given.
@@ -112,17 +117,21 @@ impl Launch {
     /// # Errors
     /// [`LaunchError`]; also when the command itself ended well but something did not match
     /// afterwards.
-    pub fn run(self, session: Session<'_>) -> Result<Ended, LaunchError> {
+    pub fn run(mut self, session: Session<'_>) -> Result<Ended, LaunchError> {
         let Session { context, records, mut status, lease, clock, progress } = session;
-        let Self { plan, verified, .. } = &self;
-        let (run, snapshot) = (context.id.clone(), plan.snapshot);
-        status.send(&Event::Planned { run, snapshot, integrity: plan.integrity, how: plan.how });
-        let mut record =
-            RunRecord::started(context, verified, plan, self.required, self.kernel.clone(), clock());
+        status.send(&self.planned(&context.id));
+        let mut record = RunRecord::started(
+            context,
+            &self.verified,
+            &self.plan,
+            self.required,
+            self.kernel.clone(),
+            clock(),
+        );
         status.send(&Event::Verified(record.checks.before.clone()));
         let mut has_started = false;
         let result = write_all(&records, &record)
-            .and_then(|()| self.execute(&mut record, &mut status, &mut has_started));
+            .and_then(|()| self.seal_and_execute(&mut record, &mut status, &mut has_started));
         // However the command ended: one that was killed has had its time to change something.
         let result =
             if has_started { self.conclude(result, &mut record, &mut status, progress) } else { result };
@@ -140,14 +149,47 @@ impl Launch {
         result
     }
 
-    /// Starts the sandbox and follows it to its end.
-    fn execute(
-        &self,
+    /// Seals and starts the sandbox; in memory files where the helper may mount no stage and the caller
+    /// did not ask for one.
+    fn seal_and_execute(
+        &mut self,
         record: &mut RunRecord,
         status: &mut StatusWriter,
         has_started: &mut bool,
     ) -> Result<Ended, LaunchError> {
-        let mut running = self.start()?;
+        if self.plan.how != Method::SealedMemfd {
+            match self.execute(None, record, status, has_started) {
+                Err(LaunchError::StageUnavailable { .. }) if self.seal.is_none() => {}
+                done => return done,
+            }
+            self.plan.how = Method::SealedMemfd;
+            record.launch.how = self.plan.how;
+            status.send(&self.planned(&record.id));
+        }
+        let fail = |source| LaunchError::Start { doing: "making memory files", source };
+        let (check, files) =
+            MemoryFiles::fill(&self.verified, self.plan.snapshot, &trusted_owners()).map_err(fail)?;
+        if !check.is_clean() {
+            return Err(LaunchError::Unsealed { faults: check.faults });
+        }
+        status.send(&Event::Sealed { files: check.files, bytes: check.bytes });
+        self.execute(Some(&files), record, status, has_started)
+    }
+
+    fn planned(&self, run: &str) -> Event {
+        let LaunchPlan { snapshot, integrity, how, .. } = self.plan;
+        Event::Planned { run: run.to_owned(), snapshot, integrity, how }
+    }
+
+    /// Starts the sandbox and follows it to its end.
+    fn execute(
+        &self,
+        files: Option<&MemoryFiles>,
+        record: &mut RunRecord,
+        status: &mut StatusWriter,
+        has_started: &mut bool,
+    ) -> Result<Ended, LaunchError> {
+        let mut running = self.start(files)?;
         let relay = SignalRelay::new(&running.control)
             .map_err(|source| LaunchError::Start { doing: "relaying signals", source })?;
         let mut last = None;
@@ -177,6 +219,9 @@ impl Launch {
             Some(Report::Exited { status }) => Ok(Ended { exit: Exit::Status(status), noexec }),
             Some(Report::Killed { signal }) => Ok(Ended { exit: Exit::Signal(signal), noexec }),
             Some(Report::HelperFailed { doing, message }) => Err(LaunchError::Helper { doing, message }),
+            Some(Report::StageUnavailable { doing, message }) => {
+                Err(LaunchError::StageUnavailable { doing, message })
+            }
             Some(Report::SealFailed { faults }) => Err(LaunchError::Unsealed { faults }),
             Some(Report::CheckFailed { check, detail }) => Err(LaunchError::SelfCheck { check, detail }),
             Some(Report::NotStarted { errno }) => {
@@ -222,7 +267,7 @@ impl Launch {
     }
 
     /// Starts the helper with all that it and those after it need.
-    fn start(&self) -> Result<Running, LaunchError> {
+    fn start(&self, files: Option<&MemoryFiles>) -> Result<Running, LaunchError> {
         let fail = |doing| move |source| LaunchError::Start { doing, source };
         let plan = &self.plan;
         refuse_directories()?;
@@ -230,20 +275,28 @@ impl Launch {
         let binds: Vec<&Bind> = plan.binds().collect();
         let identity = plan.drops_privileges.then_some(Identity { user: plan.user.0, group: plan.user.1 });
         let seal = (plan.how == Method::StagedTmpfs).then(|| self.seal_plan());
-        let is_staged = identity.is_some() || seal.is_some();
+        let is_staged = files.is_none() && (identity.is_some() || seal.is_some());
         let stage = is_staged.then(|| stage_of(&binds)).transpose();
         let stage = stage.map_err(fail("choosing where to mount the snapshot"))?;
-        let snapshot = match &stage {
-            Some(stage) => SnapshotSource::Staged(stage),
-            None => SnapshotSource::Handle(numbers.snapshot()),
+        let first_file = numbers.first_bind() + RawFd::try_from(binds.len()).unwrap_or(RawFd::MAX / 2);
+        let snapshot = match (files, &stage) {
+            (Some(files), _) => SnapshotSource::Memory(files, first_file),
+            (None, Some(stage)) => SnapshotSource::Staged(stage),
+            (None, None) => SnapshotSource::Handle(numbers.snapshot()),
         };
         let sources = Sources { snapshot, first_bind: numbers.first_bind() };
-        let arguments = join_nul(&arguments(plan, &sources));
-        let descriptors = room_for(numbers, binds.len()).map_err(fail("making room for descriptors"))?;
+        let arguments = arguments(plan, &sources);
+        if arguments.len() > MAX_ARGUMENTS {
+            let (actual, limit) = (arguments.len(), MAX_ARGUMENTS);
+            return Err(LaunchError::TooManyFiles { actual, limit });
+        }
+        let arguments = join_nul(&arguments);
+        let lent = binds.len() + files.map_or(0, MemoryFiles::len);
+        let descriptors = room_for(numbers, lent).map_err(fail("making room for descriptors"))?;
         let inner = self.inner_plan(descriptors).map_err(fail("examining the snapshot"))?;
         let helper = HelperPlan {
             bubblewrap: plan.backend.path.clone(),
-            binds: binds.len(),
+            binds: lent,
             keep: plan.keep.clone(),
             stage: stage.map(Utf8Path::to_owned),
             seal,
@@ -270,7 +323,9 @@ impl Launch {
             (numbers.stderr(), io::stderr().as_fd().try_clone_to_owned()),
             (numbers.snapshot(), self.verified.as_fd().try_clone_to_owned()),
         ];
-        handed.extend((numbers.first_bind()..).zip(binds.iter().map(|bind| open_bind(bind))));
+        let binds = binds.iter().map(|bind| open_bind(bind));
+        let files = files.into_iter().flat_map(MemoryFiles::descriptors);
+        handed.extend((numbers.first_bind()..).zip(binds.chain(files)));
         let mappings = handed
             .into_iter()
             .map(|(child_fd, parent_fd)| parent_fd.map(|parent_fd| FdMapping { parent_fd, child_fd }))
@@ -302,7 +357,7 @@ impl Launch {
     /// What the helper seals.
     fn seal_plan(&self) -> SealPlan {
         let Size { bytes, inodes } = Size::of(self.verified.manifest());
-        SealPlan { digest: self.plan.snapshot, owners: trusted_owners().to_vec(), bytes, inodes }
+        SealPlan { digest: self.plan.snapshot, bytes, inodes }
     }
 
     fn inner_plan(&self, descriptors: Option<u64>) -> io::Result<InnerPlan> {
@@ -315,7 +370,8 @@ impl Launch {
             descriptors,
             user: plan.user,
             skills_dir: plan.names.skills_dir.clone(),
-            identity: (device, inode),
+            identity: (plan.how != Method::SealedMemfd).then_some((device, inode)),
+            manifest: plan.snapshot,
             skills: plan.skills.clone(),
         })
     }

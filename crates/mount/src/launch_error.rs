@@ -51,6 +51,24 @@ pub enum LaunchError {
         /// What it said.
         message: String,
     },
+    /// The helper may not mount a stage here.
+    #[error("no private file system can be mounted here ({doing}): {message}")]
+    StageUnavailable {
+        /// What the helper was doing.
+        doing: String,
+        /// What the system said.
+        message: String,
+    },
+    /// bubblewrap does not take as many files one by one.
+    #[error(
+        "the snapshot has too many files for sealed memory files: bubblewrap would get {actual} arguments, more than {limit}"
+    )]
+    TooManyFiles {
+        /// How many arguments there would be.
+        actual: usize,
+        /// How many bubblewrap takes.
+        limit: usize,
+    },
     /// The snapshot did not match while it was sealed; the command was not started.
     #[error("the snapshot changed while it was sealed: {} fault{}{}", .faults.len(), if .faults.len() == 1 { "" } else { "s" }, .faults.first().map(|fault| format!(", the first is {fault}")).unwrap_or_default())]
     Unsealed {
@@ -106,6 +124,8 @@ impl LaunchError {
             Self::Directory { .. } => "stream-directory",
             Self::Refused { refusal, .. } => refusal.code,
             Self::Bubblewrap { .. } => "bwrap-failed",
+            Self::StageUnavailable { .. } => "seal-unavailable",
+            Self::TooManyFiles { .. } => "seal-too-many-files",
             Self::Unsealed { .. } => "integrity",
             Self::SelfCheck { check, .. } => check,
             Self::NotStarted { source, .. } if source.kind() == io::ErrorKind::NotFound => {

@@ -11,8 +11,9 @@ use crate::alias::expand_argument;
 use crate::bind::{Bind, BindError, Policy, normal_target, overlaps};
 use crate::guard::protect;
 use crate::host::{Bubblewrap, Host, SystemEntry};
-use crate::integrity::{Integrity, Method, STRONGEST, Sandbox};
+use crate::integrity::{Integrity, Method, STRONGEST, Sandbox, Seal};
 use crate::request::{LaunchRequest, Names, Network};
+use crate::stage::Size;
 use crate::verify::Verified;
 
 /// The schema of a plan as it is printed.
@@ -191,6 +192,14 @@ pub enum PlanError {
         /// Its name.
         name: String,
     },
+    /// There is not enough memory to seal the snapshot.
+    #[error("sealing the snapshot takes {} MiB of memory, and {} MiB are available", .needed.div_ceil(1 << 20), .available >> 20)]
+    Memory {
+        /// Bytes that it takes.
+        needed: u64,
+        /// Bytes that there are.
+        available: u64,
+    },
     /// bubblewrap cannot bind an open descriptor.
     #[error("`{path}` ({version}) cannot bind an open directory (`--ro-bind-fd`)")]
     NoDescriptorBind {
@@ -214,6 +223,7 @@ impl PlanError {
             Self::UserOther { .. } => "user-not-permitted",
             Self::StoreShown { .. } => "store-shown",
             Self::Variable { .. } => "environment-name",
+            Self::Memory { .. } => "seal-memory",
             Self::NoDescriptorBind { .. } => "bwrap-too-old",
         }
     }
@@ -226,7 +236,8 @@ impl LaunchPlan {
     /// [`PlanError`].
     pub fn new(verified: &Verified, request: &LaunchRequest, host: &Host) -> Result<Self, PlanError> {
         let skills = verified.manifest().packages().iter().map(|package| package.id().clone()).collect();
-        let snapshot = Snapshot { digest: verified.digest(), path: verified.path(), skills };
+        let memory = Size::of(verified.manifest()).memory();
+        let snapshot = Snapshot { digest: verified.digest(), path: verified.path(), skills, memory };
         Self::of(snapshot, request, host, &crate::host::kind_at)
     }
 
@@ -258,6 +269,19 @@ impl LaunchPlan {
             let Bubblewrap { path, version, .. } = host.bubblewrap.clone();
             return Err(PlanError::NoDescriptorBind { path, version });
         }
+        // Less than the best is had only by asking for it.
+        let (integrity, how) = match request.require {
+            None | Some(Integrity::Sealed) => match request.seal {
+                None | Some(Seal::StagedTmpfs) => (Integrity::Sealed, Method::StagedTmpfs),
+                Some(Seal::SealedMemfd) => (Integrity::Sealed, Method::SealedMemfd),
+            },
+            Some(Integrity::ReadOnly | Integrity::Checked) => (Integrity::ReadOnly, Method::Bind),
+        };
+        if integrity == Integrity::Sealed
+            && let Some(available) = host.memory.filter(|available| *available < snapshot.memory)
+        {
+            return Err(PlanError::Memory { needed: snapshot.memory, available });
+        }
         let names = Names {
             skills_dir: normal_target(request.names.skills_dir.clone())?,
             extensions_dir: normal_target(request.names.extensions_dir.clone())?,
@@ -270,11 +294,6 @@ impl LaunchPlan {
         if !live_sources_visible.is_empty() {
             warnings.push(PlanWarning::LiveSourcesVisible { paths: live_sources_visible.clone() });
         }
-        // Less than the best is had only by asking for it.
-        let (integrity, how) = match request.require {
-            None | Some(Integrity::Sealed) => (Integrity::Sealed, Method::StagedTmpfs),
-            Some(Integrity::ReadOnly | Integrity::Checked) => (Integrity::ReadOnly, Method::Bind),
-        };
         let command = request
             .command
             .iter()
@@ -310,6 +329,8 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) digest: Digest,
     pub(crate) path: &'a Utf8Path,
     pub(crate) skills: Vec<SkillId>,
+    /// Bytes of memory that sealing it takes.
+    pub(crate) memory: u64,
 }
 
 /// Places that the sandbox makes itself and that nothing else may be, hold or lie in.

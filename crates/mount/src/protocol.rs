@@ -124,8 +124,6 @@ pub(crate) struct HelperPlan {
 pub(crate) struct SealPlan {
     /// The snapshot.
     pub(crate) digest: Digest,
-    /// Who may own it, by number.
-    pub(crate) owners: Vec<u32>,
     /// Bytes of the stage.
     pub(crate) bytes: u64,
     /// Files and directories in it.
@@ -156,8 +154,10 @@ pub(crate) struct InnerPlan {
     pub(crate) user: (u32, u32),
     /// Where the snapshot is mounted.
     pub(crate) skills_dir: Utf8PathBuf,
-    /// Device and inode of the directory that was hashed.
-    pub(crate) identity: (u64, u64),
+    /// Device and inode of the directory that was hashed, where that is what is mounted.
+    pub(crate) identity: Option<(u64, u64)>,
+    /// The digest of the manifest in it.
+    pub(crate) manifest: Digest,
     /// The packages in it.
     pub(crate) skills: Vec<SkillId>,
 }
@@ -168,6 +168,8 @@ pub(crate) struct InnerPlan {
 pub(crate) enum Report {
     /// The helper could not do its part.
     HelperFailed { doing: String, message: String },
+    /// No stage can be mounted here; nothing else was tried.
+    StageUnavailable { doing: String, message: String },
     /// The stage holds the snapshot, every byte of it hashed while it was written.
     Sealed { files: u64, bytes: u64 },
     /// What was to be sealed does not match its manifest.
@@ -241,7 +243,8 @@ mod tests {
             descriptors: Some(1024),
             user: (1, 1),
             skills_dir: "/skills".into(),
-            identity: (1, 2),
+            identity: Some((1, 2)),
+            manifest: Digest::of(b""),
             skills: Vec::new(),
         };
         let read: InnerPlan = serde_json::from_slice(&serde_json::to_vec(&plan).unwrap()).unwrap();

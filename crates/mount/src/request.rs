@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bind::Bind;
 use crate::guard::Guard;
-use crate::integrity::{Integrity, Sandbox};
+use crate::integrity::{Integrity, Sandbox, Seal};
 
 /// What a caller asks for.
 /// Made by [`LaunchRequest::new`] with the safest of everything; the fields say what else is wanted.
@@ -19,6 +19,8 @@ pub struct LaunchRequest {
     pub command: Vec<OsString>,
     /// The least integrity that will do; the platform's best without one.
     pub require: Option<Integrity>,
+    /// How a sealed launch seals, whatever would be chosen.
+    pub seal: Option<Seal>,
     /// What is to enclose the command.
     pub sandbox: Sandbox,
     /// A directory that the command works in and may write, at its own path.
@@ -54,6 +56,7 @@ impl LaunchRequest {
         Self {
             command,
             require: None,
+            seal: None,
             sandbox: Sandbox::Auto,
             workspace: None,
             binds: Vec::new(),

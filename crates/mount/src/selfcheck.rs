@@ -4,7 +4,7 @@
 //! modes: on a writable mount most of them would fail too, but with `EACCES`.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use rustix::fs::{
@@ -12,7 +12,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount_remount};
-use skillfreeze_manifest::{MANIFEST_FILE, SKILL_FILE};
+use skillfreeze_manifest::{Digest, MANIFEST_FILE, MAX_MANIFEST_BYTES, SKILL_FILE};
 
 use crate::protocol::InnerPlan;
 
@@ -75,16 +75,32 @@ fn check_identity(plan: &InnerPlan) -> Result<(), Failed> {
         .map_err(|error| fail("mount-not-visible", format!("`{}`: {error}", plan.skills_dir)))?;
     #[expect(clippy::useless_conversion, reason = "the fields' types differ among architectures")]
     let identity = (u64::from(found.st_dev), u64::from(found.st_ino));
-    if identity == plan.identity {
+    if plan.identity.is_some_and(|planned| planned != identity) {
+        return Err(fail(
+            "mount-swapped",
+            format!("`{}` is not the directory that was hashed", plan.skills_dir),
+        ));
+    }
+    let path = plan.skills_dir.join(MANIFEST_FILE);
+    let manifest =
+        read_manifest(&path).map_err(|error| fail("mount-not-visible", format!("`{path}`: {error}")))?;
+    if Digest::of(&manifest) == plan.manifest {
         Ok(())
     } else {
-        Err(fail("mount-swapped", format!("`{}` is not the directory that was hashed", plan.skills_dir)))
+        Err(fail("mount-swapped", format!("`{path}` is not the manifest that was checked")))
     }
+}
+
+fn read_manifest(path: &Utf8Path) -> io::Result<Vec<u8>> {
+    let file = File::from(open(path.as_std_path(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?);
+    let mut bytes = Vec::new();
+    file.take(MAX_MANIFEST_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn read_one_byte(path: &Utf8Path) -> io::Result<()> {
     let file = File::from(open(path.as_std_path(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?);
-    io::Read::read(&mut &file, &mut [0]).map(drop)
+    (&file).read(&mut [0]).map(drop)
 }
 
 /// Tries to change the snapshot in ways that only a read-only mount refuses with `EROFS`.

@@ -80,16 +80,13 @@ pub(crate) fn close(at: &Utf8Path) -> io::Result<()> {
     Ok(mount(None::<&str>, at.as_std_path(), None::<&str>, flags, None::<&str>)?)
 }
 
-/// Fills a stage with the snapshot behind a handle, which must have this digest and belong to one of
-/// `owners`. What it holds afterwards is the snapshot only if the check is clean.
-pub(crate) fn fill(
-    stage: &OwnedFd,
-    snapshot: impl AsFd,
-    digest: Digest,
-    owners: &[u32],
-) -> io::Result<Check> {
+/// Fills a stage with the snapshot behind a handle, which must have this digest. What it holds afterwards
+/// is the snapshot only if the check is clean.
+///
+/// Whose the snapshot is does not matter any more, and cannot be told in a user namespace.
+pub(crate) fn fill(stage: &OwnedFd, snapshot: impl AsFd, digest: Digest) -> io::Result<Check> {
     let sink = Filling { stage };
-    let options = CheckOptions::new(&Silent).owners(owners).sink(&sink);
+    let options = CheckOptions::new(&Silent).sink(&sink);
     let check = check_snapshot(snapshot, Some(digest), &options);
     if let Some(manifest) = &check.manifest {
         create(stage, MANIFEST_FILE, 0o444)?.write_all(&manifest.to_bytes())?;

@@ -37,6 +37,7 @@ impl Run {
         };
         let mut request = LaunchRequest::new(self.command.clone());
         request.require = self.require;
+        request.seal = self.seal;
         request.sandbox = self.sandbox;
         request.workspace = workspace;
         request.binds = binds;
