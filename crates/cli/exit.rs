@@ -132,12 +132,17 @@ const STATUSES: [(u8, &[&str]); 6] = [
             "source-changed",
         ],
     ),
-    (UNAVAILABLE, &["integrity-unavailable", "sandbox-unavailable"]),
+    (UNAVAILABLE, &["descriptor-limit", "integrity-unavailable", "sandbox-unavailable"]),
 ];
 
 /// Beginnings of codes that all have one status.
-const PREFIXES: [(&str, u8); 4] =
-    [("bind-", USAGE), ("mount-target-", USAGE), ("bwrap-", UNAVAILABLE), ("userns-", UNAVAILABLE)];
+const PREFIXES: [(&str, u8); 5] = [
+    ("bind-", USAGE),
+    ("mount-target-", USAGE),
+    ("bwrap-", UNAVAILABLE),
+    ("seal-", UNAVAILABLE),
+    ("userns-", UNAVAILABLE),
+];
 
 /// The exit status of a code, `run` apart.
 fn status_of(code: &str) -> u8 {
@@ -171,6 +176,17 @@ fn hint_of(code: &str) -> Option<&'static str> {
             "ask for less with `--require`; `skillfreeze doctor` shows the best that can be had here"
         }
         "sandbox-unavailable" => "use `--sandbox bwrap`, the only one so far",
+        "seal-memory" => {
+            "free some memory, select fewer skills, or take less with `--require read-only`, which needs none"
+        }
+        "seal-unavailable" => {
+            "leave `--seal` out, so that another way is tried; `skillfreeze doctor` shows which there is"
+        }
+        "seal-too-many-files" => {
+            "let this program create user and mount namespaces, so that any number of files can be sealed; \
+             or select fewer skills, or take less with `--require read-only`"
+        }
+        "descriptor-limit" => "raise the hard limit of open files (`ulimit -Hn`), or bind fewer places",
         "bwrap-missing" => {
             "install bubblewrap (Debian, Fedora, Arch: package `bubblewrap`), or name it with `--bwrap`"
         }
@@ -476,6 +492,10 @@ mod tests {
             ("manifest-invalid", 6),
             ("integrity-unavailable", 7),
             ("bwrap-missing", 7),
+            ("seal-memory", 7),
+            ("seal-unavailable", 7),
+            ("seal-too-many-files", 7),
+            ("descriptor-limit", 7),
         ] {
             assert_eq!(status_of(code), status, "{code}");
         }

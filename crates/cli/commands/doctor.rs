@@ -11,7 +11,7 @@ use serde::Serialize;
 use skillfreeze::Manifest;
 use skillfreeze::manifest::{MANIFEST_FILE, Silent};
 use skillfreeze::mount::{
-    BubblewrapChoice, Host, Integrity, Launch, LaunchRequest, RunContext, Session, Verified,
+    BubblewrapChoice, Host, Integrity, Launch, LaunchRequest, Method, RunContext, Seal, Session, Verified,
 };
 
 use super::run::search_path;
@@ -37,6 +37,9 @@ struct DoctorOutput {
     /// The best integrity that `run` can give here.
     #[serde(skip_serializing_if = "Option::is_none")]
     integrity: Option<Integrity>,
+    /// By what means.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    how: Option<Method>,
     checks: Vec<Finding>,
 }
 
@@ -69,7 +72,7 @@ impl Doctor {
             None => BubblewrapChoice::Search { directories: &directories, outside: &[] },
         };
         let mut checks = vec![store(context)];
-        let mut integrity = None;
+        let mut best = None;
         match Host::probe(&choice) {
             Err(error) => checks.push(Finding::bad("bubblewrap", error.into())),
             Ok(host) => {
@@ -79,17 +82,27 @@ impl Doctor {
                     "bubblewrap",
                     format!("{} ({})", bubblewrap.path, bubblewrap.version),
                 ));
-                match launch(&host) {
-                    Ok(level) => {
-                        integrity = Some(level);
-                        let detail = format!("a sandbox starts and checks itself; integrity `{level}`");
+                let mut started = launch(&host, Seal::StagedTmpfs);
+                if let Err(failure) = &started
+                    && failure.code == "seal-unavailable"
+                {
+                    let fix = "let this program create user and mount namespaces";
+                    checks.push(Finding::bad("stage", failure.clone().hint(fix)));
+                    started = launch(&host, Seal::SealedMemfd);
+                }
+                match started {
+                    Ok((integrity, how)) => {
+                        best = Some((integrity, how));
+                        let detail =
+                            format!("a sandbox starts and checks itself; integrity `{integrity}` by `{how}`");
                         checks.push(Finding::good("sandbox", detail));
                     }
                     Err(failure) => checks.push(Finding::bad("sandbox", failure)),
                 }
             }
         }
-        let output = DoctorOutput { schema: "skillfreeze.doctor.v1", integrity, checks };
+        let (integrity, how) = best.unzip();
+        let output = DoctorOutput { schema: "skillfreeze.doctor.v1", integrity, how, checks };
         context.output().data(&output, || text(&output))?;
         Ok(if output.integrity.is_some() { 0 } else { UNAVAILABLE })
     }
@@ -114,7 +127,7 @@ fn store(context: &Context) -> Finding {
 }
 
 /// Launches `true` on an empty snapshot, through everything that a real launch goes through.
-fn launch(host: &Host) -> Result<Integrity, Failure> {
+fn launch(host: &Host, seal: Seal) -> Result<(Integrity, Method), Failure> {
     let temporary = tempfile::Builder::new().prefix("skillfreeze-doctor").tempdir();
     let temporary = temporary.map_err(|error| Failure::io("cannot make a temporary directory", &error))?;
     let path = Utf8PathBuf::from_path_buf(temporary.path().to_owned()).map_err(|path| {
@@ -128,6 +141,7 @@ fn launch(host: &Host) -> Result<Integrity, Failure> {
     let verified = Verified::check(handle, &path, manifest.digest(), &Silent)?;
     let mut request = LaunchRequest::new(vec!["true".into()]);
     request.environment = [("PATH".into(), "/usr/bin:/bin".into())].into();
+    request.seal = Some(seal);
     let launch = Launch::new(verified, request, host)?;
     let integrity = launch.plan().integrity;
     let context = RunContext {
@@ -140,8 +154,9 @@ fn launch(host: &Host) -> Result<Integrity, Failure> {
     let ended = launch.run(session);
     // A directory without write permission cannot be emptied by its owner.
     let _ = dir.set_permissions(".", cap_std::fs::Permissions::from_mode(0o700));
-    match ended?.exit.code() {
-        0 => Ok(integrity),
+    let ended = ended?;
+    match ended.exit.code() {
+        0 => Ok((integrity, ended.how)),
         status => {
             Err(Failure::new("sandbox-broken", format!("`true` ended with status {status} in the sandbox")))
         }
@@ -165,7 +180,10 @@ fn text(output: &DoctorOutput) -> String {
             text.push_str(&format!("      fix: {fix}\n"));
         }
     }
-    let level = output.integrity.map_or_else(|| "none".to_owned(), |level| level.to_string());
-    text.push_str(&format!("best integrity of `run` here: {level}\n"));
+    let best = match (output.integrity, output.how) {
+        (Some(integrity), Some(how)) => format!("{integrity} ({how})"),
+        _ => "none".to_owned(),
+    };
+    text.push_str(&format!("best integrity of `run` here: {best}\n"));
     text
 }

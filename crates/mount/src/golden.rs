@@ -2,19 +2,29 @@
 //! are the same everywhere.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use skillfreeze_manifest::{Digest, EntryKind, SkillId};
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, Permissions, PermissionsExt as _};
+use skillfreeze_manifest::{
+    Digest, EntryKind, FileEntry, Listing, MANIFEST_FILE, Manifest, PackageEntry, SkillId,
+};
 
 use crate::bind::Bind;
 use crate::bubblewrap::{SnapshotSource, Sources, arguments};
 use crate::guard::{Guard, Guarded};
 use crate::host::{Bubblewrap, Host, SystemEntry};
-use crate::integrity::Sandbox;
+use crate::integrity::{Integrity, Method, Sandbox, Seal};
+use crate::memory_files::MemoryFiles;
 use crate::plan::{LaunchPlan, Snapshot};
+use crate::plan_error::PlanError;
 use crate::request::{LaunchRequest, Names, Network};
+use crate::verify::trusted_owners;
 
 const OWNER: (u32, u32) = (1000, 1001);
+/// What a copy of the snapshot takes.
+const MEMORY: u64 = 1 << 20;
 
 fn host(user: (u32, u32)) -> Host {
     Host {
@@ -90,14 +100,18 @@ fn least() -> LaunchRequest {
 }
 
 fn plan(request: &LaunchRequest, host: &Host) -> LaunchPlan {
+    try_plan(request, host).unwrap()
+}
+
+fn try_plan(request: &LaunchRequest, host: &Host) -> Result<LaunchPlan, PlanError> {
     let snapshot = Snapshot {
         digest: Digest::of(b"snapshot"),
         path: Utf8Path::new("/home/u/store/snapshots/sha256/x"),
         skills: vec!["demo".parse::<SkillId>().unwrap()],
-        memory: 1 << 20,
+        memory: MEMORY,
     };
     let kind_at = |path: &Utf8Path| (path == "/home/u/ws/one").then_some(EntryKind::File);
-    LaunchPlan::of(snapshot, request, host, &kind_at).unwrap()
+    LaunchPlan::of(snapshot, request, host, &kind_at)
 }
 
 /// The options, one with its arguments a line.
@@ -112,23 +126,138 @@ fn lines(plan: &LaunchPlan, snapshot: SnapshotSource<'_>) -> String {
     text.trim_start().to_owned() + "\n"
 }
 
+/// The full plan for each way to keep the snapshot as it is.
+fn each_way(user: (u32, u32)) -> [LaunchPlan; 3] {
+    let stage = plan(&full(), &host(user));
+    let files = plan(&LaunchRequest { seal: Some(Seal::SealedMemfd), ..full() }, &host(user));
+    let bind = plan(&LaunchRequest { require: Some(Integrity::ReadOnly), ..full() }, &host(user));
+    [stage, files, bind]
+}
+
 #[test]
 fn an_ordinary_users_full_plan() {
-    let plan = plan(&full(), &host(OWNER));
-    assert_eq!(serde_json::to_string_pretty(&plan).unwrap(), include_str!("golden/plan.json").trim_end(),);
-    assert_eq!(lines(&plan, SnapshotSource::Handle(71)), include_str!("golden/user.txt"));
+    let [stage, files, bind] = each_way(OWNER);
+    let golden = include_str!("golden/plan.json").trim_end();
+    assert_eq!(serde_json::to_string_pretty(&stage).unwrap(), golden);
+    let golden = golden.replace("\"how\": \"staged-tmpfs\"", "\"how\": \"sealed-memfd\"");
+    assert_eq!(serde_json::to_string_pretty(&files).unwrap(), golden);
+    let golden = golden.replace("\"how\": \"sealed-memfd\"", "\"how\": \"bind\"");
+    let golden = golden.replace("\"sealed\"", "\"read-only\"");
+    assert_eq!(serde_json::to_string_pretty(&bind).unwrap(), golden);
+}
+
+/// All but the snapshot is the same, whichever way it comes in.
+#[test]
+fn the_options_of_each_way() {
+    let [stage, files, bind] = each_way(OWNER);
+    let golden = include_str!("golden/user.txt");
+    assert_eq!(lines(&bind, SnapshotSource::Handle(71)), golden);
+    let by_path = golden.replace("--ro-bind-fd 71 /skills", "--ro-bind /mnt /skills");
+    assert_eq!(lines(&stage, SnapshotSource::Staged(Utf8Path::new("/mnt"))), by_path);
+    let memory = snapshot_in_memory();
+    let from_memory = include_str!("golden/memory.txt").trim_end();
+    assert_eq!(
+        lines(&files, SnapshotSource::Memory(&memory, 78)),
+        golden.replace("--ro-bind-fd 71 /skills", from_memory)
+    );
+}
+
+/// A real snapshot of one package, in memory files.
+#[expect(clippy::disallowed_methods, reason = "a test opens its own temporary directory")]
+fn snapshot_in_memory() -> MemoryFiles {
+    let top = tempfile::tempdir().unwrap();
+    let entry = |path: &str, executable, text: &str| {
+        let (path, digest) = (path.parse().unwrap(), Digest::of(text.as_bytes()));
+        FileEntry { path, executable, size: text.len() as u64, digest }
+    };
+    let files = [("SKILL.md", false, "skill"), ("go", true, "go"), ("a/b/data", false, "data")];
+    let listing = files.map(|(path, executable, text)| entry(path, executable, text)).into();
+    let package = PackageEntry::new("demo".parse().unwrap(), None, Listing::new(listing).unwrap());
+    let manifest = Manifest::new(vec![package]).unwrap();
+    let dir = Dir::open_ambient_dir(top.path(), ambient_authority()).unwrap();
+    dir.create_dir_all("demo/a/b").unwrap();
+    dir.write(MANIFEST_FILE, manifest.to_bytes()).unwrap();
+    dir.set_permissions(MANIFEST_FILE, Permissions::from_mode(0o444)).unwrap();
+    for (path, executable, text) in files {
+        let path = format!("demo/{path}");
+        dir.write(&path, text).unwrap();
+        dir.set_permissions(&path, Permissions::from_mode(if executable { 0o555 } else { 0o444 })).unwrap();
+    }
+    let directories = ["demo/a/b", "demo/a", "demo", "."];
+    let set = |mode| {
+        for path in directories {
+            dir.set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        }
+    };
+    set(0o555);
+    let (check, files) = MemoryFiles::fill(&dir, manifest.digest(), &trusted_owners()).unwrap();
+    set(0o755);
+    assert!(check.is_clean(), "{:?}", check.faults);
+    assert_eq!(crate::memory_files::count(&manifest).unwrap(), files.len());
+    files
 }
 
 /// The helper of root has mounted the handle where the command's user reaches it.
 #[test]
 fn roots_full_plan_differs_in_the_user_and_the_snapshots_source() {
-    let (root, user) = (plan(&full(), &host((0, 0))), plan(&full(), &host(OWNER)));
-    assert_eq!(root, LaunchPlan { drops_privileges: true, ..user });
+    for (root, user) in each_way((0, 0)).into_iter().zip(each_way(OWNER)) {
+        assert_eq!(root, LaunchPlan { drops_privileges: true, ..user });
+    }
+    let [_, _, bind] = each_way((0, 0));
     let expected =
         include_str!("golden/user.txt").replace("--ro-bind-fd 71 /skills", "--ro-bind /mnt /skills");
-    assert_eq!(lines(&root, SnapshotSource::Staged(Utf8Path::new("/mnt"))), expected);
+    assert_eq!(lines(&bind, SnapshotSource::Staged(Utf8Path::new("/mnt"))), expected);
     let nobodys = plan(&least(), &host((0, 0)));
     assert_eq!(nobodys.user, (65534, 65534));
+}
+
+#[test]
+fn what_is_asked_for_decides_the_way() {
+    let (stage, files) = (Some(Seal::StagedTmpfs), Some(Seal::SealedMemfd));
+    let (sealed, read_only) = (Some(Integrity::Sealed), Some(Integrity::ReadOnly));
+    for (require, seal, integrity, how) in [
+        (None, None, Integrity::Sealed, Method::StagedTmpfs),
+        (sealed, None, Integrity::Sealed, Method::StagedTmpfs),
+        (sealed, files, Integrity::Sealed, Method::SealedMemfd),
+        (None, files, Integrity::Sealed, Method::SealedMemfd),
+        (None, stage, Integrity::Sealed, Method::StagedTmpfs),
+        // More than the least that will do, by asking for it.
+        (read_only, stage, Integrity::Sealed, Method::StagedTmpfs),
+        (read_only, None, Integrity::ReadOnly, Method::Bind),
+        (Some(Integrity::Checked), None, Integrity::ReadOnly, Method::Bind),
+    ] {
+        let plan = plan(&LaunchRequest { require, seal, ..least() }, &host(OWNER));
+        assert_eq!((plan.integrity, plan.how), (integrity, how), "{require:?} {seal:?}");
+        assert_eq!(plan.environment[OsStr::new("SKILLS_INTEGRITY")], integrity.as_str());
+    }
+}
+
+#[test]
+fn what_memory_cannot_hold_is_refused() {
+    const NEEDED: u64 = MEMORY;
+    let (files, read_only) = (Some(Seal::SealedMemfd), Some(Integrity::ReadOnly));
+    for (available, require, seal, refused) in [
+        (None, None, None, None),
+        (None, None, files, None),
+        (Some(NEEDED), None, None, None),
+        (Some(NEEDED - 1), None, None, Some(NEEDED)),
+        // bubblewrap makes a second copy.
+        (Some(2 * NEEDED - 1), None, files, Some(2 * NEEDED)),
+        (Some(2 * NEEDED), None, files, None),
+        (Some(0), read_only, None, None),
+    ] {
+        let host = Host { memory: available, ..host(OWNER) };
+        let planned = try_plan(&LaunchRequest { require, seal, ..least() }, &host);
+        match (planned, refused) {
+            (Ok(_), None) => {}
+            (Err(error @ PlanError::Memory { .. }), Some(expected)) => {
+                assert_eq!(error.code(), "seal-memory");
+                let PlanError::Memory { needed, available: found } = error else { unreachable!() };
+                assert_eq!((needed, Some(found)), (expected, available));
+            }
+            (planned, _) => panic!("{available:?} {require:?} {seal:?}: {planned:?}"),
+        }
+    }
 }
 
 #[test]

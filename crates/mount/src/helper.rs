@@ -13,10 +13,12 @@ use std::process::Command;
 use camino::Utf8Path;
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{
     MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_change, move_mount, open_tree,
 };
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::protocol::{HelperPlan, INNER, Identity, InnerPlan, Numbers, Report, SealPlan, receive, replace};
 use crate::stage::{self, Size};
@@ -47,7 +49,7 @@ fn unavailable(failed: Failed) -> Failed {
 pub(crate) fn run(numbers: Numbers) -> i32 {
     let Ok(report) = skillfreeze_sys::inherited(numbers.report()) else { return 125 };
     let report = File::from(report);
-    let Err(failed) = become_bubblewrap(numbers, &report);
+    let Err(failed) = die_with_main(&report).and_then(|()| become_bubblewrap(numbers, &report));
     let failed = match failed {
         Failed::Doing { doing, source } => {
             Report::HelperFailed { doing: doing.to_owned(), message: source.to_string() }
@@ -57,6 +59,19 @@ pub(crate) fn run(numbers: Numbers) -> i32 {
     // There is nobody else to tell: if `main` is gone, so is the launch.
     let _ = failed.send(&report);
     125
+}
+
+/// Ends this process when `main` ends, at once if it has; as bubblewrap does later for itself.
+fn die_with_main(report: &File) -> Result<(), Failed> {
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(during("binding the helper to its parent"))?;
+    // Nobody reads the reports if `main` had ended before that.
+    let mut reader = [PollFd::new(report, PollFlags::empty())];
+    match poll(&mut reader, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+        Ok(0) => Ok(()),
+        Ok(_) => Err(during("looking for its parent")(io::Error::from(io::ErrorKind::BrokenPipe))),
+        Err(errno) => Err(during("looking for its parent")(errno)),
+    }
 }
 
 fn become_bubblewrap(numbers: Numbers, report: &File) -> Result<Infallible, Failed> {
@@ -71,6 +86,8 @@ fn become_bubblewrap(numbers: Numbers, report: &File) -> Result<Infallible, Fail
     }
     if let Some(identity) = &plan.identity {
         give_up_root(identity)?;
+        // The kernel has forgotten it with the user.
+        die_with_main(report)?;
     }
     // The caller's keys are not for the command, which would find them in an inherited keyring.
     skillfreeze_sys::join_new_session_keyring().map_err(during("leaving the caller's keyring"))?;

@@ -15,6 +15,7 @@ use skillfreeze_manifest::{Digest, EntryKind, Hasher};
 
 use crate::bind::{Bind, BindError};
 use crate::guard::{Guard, Guarded};
+use crate::memory;
 
 /// What a sandbox is made of on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,31 +196,9 @@ impl Host {
             resolver,
             bubblewrap: bubblewrap.find()?,
             kernel,
-            memory: available_memory(),
+            memory: memory::available(&|path| fs::read_to_string(path).ok()),
         })
     }
-}
-
-/// What the machine has available, or the caller's control group has left, if that is less.
-fn available_memory() -> Option<u64> {
-    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
-    let kibibytes = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let available = kibibytes.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10;
-    Some(available.min(left_in_control_group().unwrap_or(u64::MAX)))
-}
-
-/// What the limits of the caller's control group (version 2) and of those above it leave.
-fn left_in_control_group() -> Option<u64> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let group = Utf8Path::new("/sys/fs/cgroup").join(group);
-    let number = |path: Utf8PathBuf| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    let left =
-        group.ancestors().take_while(|group| group.starts_with("/sys/fs/cgroup")).filter_map(|group| {
-            let limit = number(group.join("memory.max"))?;
-            Some(limit.saturating_sub(number(group.join("memory.current"))?))
-        });
-    left.min()
 }
 
 fn system_entry(path: &Utf8Path) -> Option<SystemEntry> {

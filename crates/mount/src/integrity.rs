@@ -37,6 +37,19 @@ pub enum Method {
     Plan,
 }
 
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::StagedTmpfs => "staged-tmpfs",
+            Self::SealedMemfd => "sealed-memfd",
+            Self::Bind => "bind",
+            Self::Seatbelt => "seatbelt",
+            Self::Landlock => "landlock",
+            Self::Plan => "plan",
+        })
+    }
+}
+
 /// A way to seal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seal {
@@ -157,6 +170,17 @@ mod tests {
         for sandbox in [Sandbox::Auto, Sandbox::Bubblewrap, Sandbox::Seatbelt, Sandbox::Landlock] {
             assert_eq!(sandbox.to_string().parse(), Ok(sandbox));
             assert_eq!(serde_json::to_string(&sandbox).unwrap(), format!("\"{sandbox}\""));
+        }
+        for (method, seal) in [
+            (Method::StagedTmpfs, Some(Seal::StagedTmpfs)),
+            (Method::SealedMemfd, Some(Seal::SealedMemfd)),
+            (Method::Bind, None),
+            (Method::Seatbelt, None),
+            (Method::Landlock, None),
+            (Method::Plan, None),
+        ] {
+            assert_eq!(method.to_string().parse().ok(), seal);
+            assert_eq!(serde_json::to_string(&method).unwrap(), format!("\"{method}\""));
         }
         assert!("frozen".parse::<Integrity>().is_err() && "docker".parse::<Sandbox>().is_err());
     }

@@ -7,6 +7,7 @@ use skillfreeze_manifest::Fault;
 
 use crate::bubblewrap::Refusal;
 use crate::exit::Exit;
+use crate::plan_error::PlanError;
 
 /// Why a launch failed.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +70,17 @@ pub enum LaunchError {
         /// How many bubblewrap takes.
         limit: usize,
     },
+    /// The hard limit of open descriptors is too low for what a launch hands down.
+    #[error("the launch needs {needed} open descriptors, more than the hard limit of {limit}")]
+    TooManyDescriptors {
+        /// How many it needs.
+        needed: u64,
+        /// How many there may be.
+        limit: u64,
+    },
+    /// Another way to seal had to be taken than was planned, and it cannot be had.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// The snapshot did not match while it was sealed; the command was not started.
     #[error("the snapshot changed while it was sealed: {} fault{}{}", .faults.len(), if .faults.len() == 1 { "" } else { "s" }, .faults.first().map(|fault| format!(", the first is {fault}")).unwrap_or_default())]
     Unsealed {
@@ -126,6 +138,8 @@ impl LaunchError {
             Self::Bubblewrap { .. } => "bwrap-failed",
             Self::StageUnavailable { .. } => "seal-unavailable",
             Self::TooManyFiles { .. } => "seal-too-many-files",
+            Self::TooManyDescriptors { .. } => "descriptor-limit",
+            Self::Plan(error) => error.code(),
             Self::Unsealed { .. } => "integrity",
             Self::SelfCheck { check, .. } => check,
             Self::NotStarted { source, .. } if source.kind() == io::ErrorKind::NotFound => {

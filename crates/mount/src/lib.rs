@@ -43,6 +43,7 @@
 mod alias;
 mod bind;
 mod bubblewrap;
+mod descriptors;
 mod exit;
 #[cfg(test)]
 mod golden;
@@ -53,11 +54,14 @@ mod inner;
 mod integrity;
 mod launch;
 mod launch_error;
+mod memory;
 mod memory_files;
 mod plan;
+mod plan_error;
 mod protocol;
 mod record;
 mod request;
+mod running;
 mod selfcheck;
 mod signals;
 mod stage;
@@ -73,7 +77,8 @@ pub use host::{Bubblewrap, BubblewrapChoice, BubblewrapError, Host, SystemEntry}
 pub use integrity::{Integrity, Method, STRONGEST, Sandbox, Seal, UnknownName};
 pub use launch::{Ended, Launch, Session};
 pub use launch_error::LaunchError;
-pub use plan::{LaunchPlan, Mount, PLAN_SCHEMA, PlanError, PlanWarning};
+pub use plan::{LaunchPlan, Mount, PLAN_SCHEMA, PlanWarning};
+pub use plan_error::PlanError;
 pub use record::{
     CheckRecord, Checks, ErrorRecord, InsideRecord, LaunchRecord, Outcome, Provenance, RECORD_SCHEMA,
     RecordFile, RunContext, RunRecord,

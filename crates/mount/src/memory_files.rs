@@ -16,6 +16,14 @@ use skillfreeze_manifest::{
     check_snapshot,
 };
 
+use crate::launch_error::LaunchError;
+use crate::running::MAX_ARGUMENTS;
+
+/// Arguments of bubblewrap for a directory.
+const DIRECTORY_WORDS: usize = 4;
+/// Arguments of bubblewrap for a file.
+const FILE_WORDS: usize = 5;
+
 /// A snapshot in memory files.
 #[derive(Debug)]
 pub(crate) struct MemoryFiles {
@@ -61,7 +69,8 @@ impl MemoryFiles {
 
     /// Where bubblewrap is to put them below a directory, from descriptors that follow each other.
     pub(crate) fn arguments(&self, at: &Utf8Path, first: RawFd) -> Vec<String> {
-        let mut arguments = Vec::with_capacity(self.directories.len() * 4 + self.files.len() * 5);
+        let mut arguments =
+            Vec::with_capacity(self.directories.len() * DIRECTORY_WORDS + self.files.len() * FILE_WORDS);
         let mut push = |words: &[&str]| arguments.extend(words.iter().map(|word| (*word).to_owned()));
         for directory in &self.directories {
             push(&["--perms", "0555", "--dir", at.join(directory).as_str()]);
@@ -74,10 +83,24 @@ impl MemoryFiles {
         arguments
     }
 
-    /// Copies of their descriptors, in the order in which they follow each other.
-    pub(crate) fn descriptors(&self) -> impl Iterator<Item = io::Result<OwnedFd>> {
-        self.files.iter().map(|(_, _, file)| file.try_clone())
+    /// Their descriptors, in the order in which they follow each other.
+    pub(crate) fn into_descriptors(self) -> impl Iterator<Item = OwnedFd> {
+        self.files.into_iter().map(|(_, _, file)| file)
     }
+}
+
+/// How many memory files a snapshot takes, its manifest included.
+///
+/// # Errors
+/// [`LaunchError::TooManyFiles`] where bubblewrap could not be told of as many, before any is made.
+pub(crate) fn count(manifest: &Manifest) -> Result<usize, LaunchError> {
+    let files: usize = manifest.packages().iter().map(|package| package.listing().files().len()).sum();
+    let files = files + 1;
+    let actual = directories_of(manifest).len() * DIRECTORY_WORDS + files * FILE_WORDS;
+    if actual > MAX_ARGUMENTS {
+        return Err(LaunchError::TooManyFiles { actual, limit: MAX_ARGUMENTS });
+    }
+    Ok(files)
 }
 
 fn directories_of(manifest: &Manifest) -> Vec<String> {

@@ -12,6 +12,7 @@ use crate::bind::{Bind, BindError, Policy, normal_target, overlaps};
 use crate::guard::protect;
 use crate::host::{Bubblewrap, Host, SystemEntry};
 use crate::integrity::{Integrity, Method, STRONGEST, Sandbox, Seal};
+use crate::plan_error::PlanError;
 use crate::request::{LaunchRequest, Names, Network};
 use crate::stage::Size;
 use crate::verify::Verified;
@@ -143,92 +144,6 @@ pub enum PlanWarning {
     },
 }
 
-/// Why there is no plan.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PlanError {
-    /// No command was given.
-    #[error("no command was given")]
-    NoCommand,
-    /// More was asked for than can be had.
-    #[error("integrity `{required}` is required, and `{available}` is the most that can be had here")]
-    Integrity {
-        /// What was asked for.
-        required: Integrity,
-        /// What there is.
-        available: Integrity,
-    },
-    /// The sandbox asked for cannot be had.
-    #[error("the sandbox `{sandbox}` cannot be had here")]
-    Sandbox {
-        /// What was asked for.
-        sandbox: Sandbox,
-    },
-    /// A bind is refused.
-    #[error(transparent)]
-    Bind(#[from] BindError),
-    /// The command would run as root, or in root's group.
-    #[error("the command cannot run as user 0 or in group 0, nor as the number that stands for neither")]
-    UserRoot,
-    /// Only root can run a command as somebody else.
-    #[error("{}:{} cannot run a command as {}:{}", .caller.0, .caller.1, .user.0, .user.1)]
-    UserOther {
-        /// The user and group who call.
-        caller: (u32, u32),
-        /// Those asked for.
-        user: (u32, u32),
-    },
-    /// The store lies in what every sandbox sees of the system.
-    #[error("the store `{store}` lies in `{shown}`, which every sandbox sees")]
-    StoreShown {
-        /// The store's root.
-        store: Utf8PathBuf,
-        /// The directory of the system.
-        shown: Utf8PathBuf,
-    },
-    /// A variable has a name that none can have, or one that this program sets.
-    #[error("the environment variable `{}` cannot be set", .name.escape_debug())]
-    Variable {
-        /// Its name.
-        name: String,
-    },
-    /// There is not enough memory to seal the snapshot.
-    #[error("sealing the snapshot takes {} MiB of memory, and {} MiB are available", .needed.div_ceil(1 << 20), .available >> 20)]
-    Memory {
-        /// Bytes that it takes.
-        needed: u64,
-        /// Bytes that there are.
-        available: u64,
-    },
-    /// bubblewrap cannot bind an open descriptor.
-    #[error("`{path}` ({version}) cannot bind an open directory (`--ro-bind-fd`)")]
-    NoDescriptorBind {
-        /// The program.
-        path: Utf8PathBuf,
-        /// What it says of itself.
-        version: String,
-    },
-}
-
-impl PlanError {
-    /// The stable code.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::NoCommand => "no-command",
-            Self::Integrity { .. } => "integrity-unavailable",
-            Self::Sandbox { .. } => "sandbox-unavailable",
-            Self::Bind(error) => error.code(),
-            Self::UserRoot => "user-root",
-            Self::UserOther { .. } => "user-not-permitted",
-            Self::StoreShown { .. } => "store-shown",
-            Self::Variable { .. } => "environment-name",
-            Self::Memory { .. } => "seal-memory",
-            Self::NoDescriptorBind { .. } => "bwrap-too-old",
-        }
-    }
-}
-
 impl LaunchPlan {
     /// Works out what the sandbox is given. Starts nothing and writes nothing.
     ///
@@ -270,18 +185,14 @@ impl LaunchPlan {
             return Err(PlanError::NoDescriptorBind { path, version });
         }
         // Less than the best is had only by asking for it.
-        let (integrity, how) = match request.require {
-            None | Some(Integrity::Sealed) => match request.seal {
-                None | Some(Seal::StagedTmpfs) => (Integrity::Sealed, Method::StagedTmpfs),
-                Some(Seal::SealedMemfd) => (Integrity::Sealed, Method::SealedMemfd),
-            },
-            Some(Integrity::ReadOnly | Integrity::Checked) => (Integrity::ReadOnly, Method::Bind),
+        let (integrity, how) = match (request.seal, request.require) {
+            (Some(Seal::SealedMemfd), _) => (Integrity::Sealed, Method::SealedMemfd),
+            (Some(Seal::StagedTmpfs), _) | (None, None | Some(Integrity::Sealed)) => {
+                (Integrity::Sealed, Method::StagedTmpfs)
+            }
+            (None, Some(Integrity::ReadOnly | Integrity::Checked)) => (Integrity::ReadOnly, Method::Bind),
         };
-        if integrity == Integrity::Sealed
-            && let Some(available) = host.memory.filter(|available| *available < snapshot.memory)
-        {
-            return Err(PlanError::Memory { needed: snapshot.memory, available });
-        }
+        check_memory(how, snapshot.memory, host.memory)?;
         let names = Names {
             skills_dir: normal_target(request.names.skills_dir.clone())?,
             extensions_dir: normal_target(request.names.extensions_dir.clone())?,
@@ -329,8 +240,23 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) digest: Digest,
     pub(crate) path: &'a Utf8Path,
     pub(crate) skills: Vec<SkillId>,
-    /// Bytes of memory that sealing it takes.
+    /// Bytes of memory that one copy of it takes.
     pub(crate) memory: u64,
+}
+
+/// Refuses what memory cannot hold; `memory` is what one copy of the snapshot takes.
+pub(crate) fn check_memory(how: Method, memory: u64, available: Option<u64>) -> Result<(), PlanError> {
+    let copies = match how {
+        Method::StagedTmpfs => 1,
+        // The memory files, and what bubblewrap makes of them, are there at once for a moment.
+        Method::SealedMemfd => 2,
+        _ => 0,
+    };
+    let needed = memory.saturating_mul(copies);
+    match available {
+        Some(available) if available < needed => Err(PlanError::Memory { needed, available }),
+        _ => Ok(()),
+    }
 }
 
 /// Places that the sandbox makes itself and that nothing else may be, hold or lie in.

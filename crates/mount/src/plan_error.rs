@@ -1,0 +1,92 @@
+//! Why there is no launch plan.
+
+use camino::Utf8PathBuf;
+
+use crate::bind::BindError;
+use crate::integrity::{Integrity, Sandbox};
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// No command was given.
+    #[error("no command was given")]
+    NoCommand,
+    /// More was asked for than can be had.
+    #[error("integrity `{required}` is required, and `{available}` is the most that can be had here")]
+    Integrity {
+        /// What was asked for.
+        required: Integrity,
+        /// What there is.
+        available: Integrity,
+    },
+    /// The sandbox asked for cannot be had.
+    #[error("the sandbox `{sandbox}` cannot be had here")]
+    Sandbox {
+        /// What was asked for.
+        sandbox: Sandbox,
+    },
+    /// A bind is refused.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The command would run as root, or in root's group.
+    #[error("the command cannot run as user 0 or in group 0, nor as the number that stands for neither")]
+    UserRoot,
+    /// Only root can run a command as somebody else.
+    #[error("{}:{} cannot run a command as {}:{}", .caller.0, .caller.1, .user.0, .user.1)]
+    UserOther {
+        /// The user and group who call.
+        caller: (u32, u32),
+        /// Those asked for.
+        user: (u32, u32),
+    },
+    /// The store lies in what every sandbox sees of the system.
+    #[error("the store `{store}` lies in `{shown}`, which every sandbox sees")]
+    StoreShown {
+        /// The store's root.
+        store: Utf8PathBuf,
+        /// The directory of the system.
+        shown: Utf8PathBuf,
+    },
+    /// A variable has a name that none can have, or one that this program sets.
+    #[error("the environment variable `{}` cannot be set", .name.escape_debug())]
+    Variable {
+        /// Its name.
+        name: String,
+    },
+    /// There is not enough memory to seal the snapshot.
+    #[error("sealing the snapshot takes {} MiB of memory, and {} MiB are available", .needed.div_ceil(1 << 20), .available >> 20)]
+    Memory {
+        /// Bytes that it takes.
+        needed: u64,
+        /// Bytes that there are.
+        available: u64,
+    },
+    /// bubblewrap cannot bind an open descriptor.
+    #[error("`{path}` ({version}) cannot bind an open directory (`--ro-bind-fd`)")]
+    NoDescriptorBind {
+        /// The program.
+        path: Utf8PathBuf,
+        /// What it says of itself.
+        version: String,
+    },
+}
+
+impl PlanError {
+    /// The stable code.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoCommand => "no-command",
+            Self::Integrity { .. } => "integrity-unavailable",
+            Self::Sandbox { .. } => "sandbox-unavailable",
+            Self::Bind(error) => error.code(),
+            Self::UserRoot => "user-root",
+            Self::UserOther { .. } => "user-not-permitted",
+            Self::StoreShown { .. } => "store-shown",
+            Self::Variable { .. } => "environment-name",
+            Self::Memory { .. } => "seal-memory",
+            Self::NoDescriptorBind { .. } => "bwrap-too-old",
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! A started sandbox: the helper with everything that it and those after it need, and what they report.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _};
+use std::os::fd::{AsFd as _, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+
+use camino::Utf8Path;
+use command_fds::{CommandFdExt as _, FdMapping};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use skillfreeze_manifest::{EntryKind, Stamp};
+
+use crate::bind::{Bind, overlaps};
+use crate::bubblewrap::{SnapshotSource, Sources, arguments, explain};
+use crate::descriptors::{make_room, open_bind, open_own_program, refuse_directories};
+use crate::host::kind_at;
+use crate::integrity::Method;
+use crate::launch_error::LaunchError;
+use crate::memory_files::MemoryFiles;
+use crate::plan::LaunchPlan;
+use crate::protocol::{HELPER, HelperPlan, Identity, InnerPlan, Numbers, Report, SealPlan, memory_file};
+use crate::signals::SignalRelay;
+use crate::stage::Size;
+use crate::verify::Verified;
+
+/// Directories over which the helper mounts the snapshot, in its own mount namespace; the first that no
+/// bind comes from.
+const STAGES: [&str; 5] = ["/mnt", "/media", "/srv", "/opt", "/home"];
+/// The most arguments that bubblewrap takes.
+pub(crate) const MAX_ARGUMENTS: usize = 9000;
+/// The most of bubblewrap's messages that is kept.
+const MAX_MESSAGE_BYTES: u64 = 16 << 10;
+
+/// A started sandbox.
+pub(crate) struct Running {
+    child: Child,
+    /// Becomes readable when the helper or the bubblewrap that it became ends; none where the kernel does
+    /// not tell, or has told.
+    end_of_child: Option<OwnedFd>,
+    reports: BufReader<File>,
+    /// Passes signals on; its end is the end of everything inside.
+    relay: Option<SignalRelay>,
+    messages: File,
+}
+
+impl Running {
+    /// Starts the helper for a plan; the snapshot comes from `files` where there are any. `soft_limit` is the
+    /// limit of descriptors that the command gets.
+    pub(crate) fn start(
+        plan: &LaunchPlan,
+        verified: &Verified,
+        files: Option<MemoryFiles>,
+        soft_limit: Option<u64>,
+    ) -> Result<Self, LaunchError> {
+        let fail = |doing| move |source| LaunchError::Start { doing, source };
+        refuse_directories()?;
+        let numbers = Numbers::above(&plan.keep);
+        let binds: Vec<&Bind> = plan.binds().collect();
+        let lent = binds.len() + files.as_ref().map_or(0, MemoryFiles::len);
+        make_room(numbers, lent)?;
+        let identity = plan.drops_privileges.then_some(Identity { user: plan.user.0, group: plan.user.1 });
+        let seal = (plan.how == Method::StagedTmpfs).then(|| seal_plan(verified));
+        let is_staged = files.is_none() && (identity.is_some() || seal.is_some());
+        let stage = is_staged.then(|| stage_of(&binds, plan.how)).transpose()?;
+        let first_file = numbers.first_bind() + RawFd::try_from(binds.len()).unwrap_or(RawFd::MAX / 2);
+        let snapshot = match (&files, &stage) {
+            (Some(files), _) => SnapshotSource::Memory(files, first_file),
+            (None, Some(stage)) => SnapshotSource::Staged(stage),
+            (None, None) => SnapshotSource::Handle(numbers.snapshot()),
+        };
+        let arguments = arguments(plan, &Sources { snapshot, first_bind: numbers.first_bind() });
+        if arguments.len() > MAX_ARGUMENTS {
+            let (actual, limit) = (arguments.len(), MAX_ARGUMENTS);
+            return Err(LaunchError::TooManyFiles { actual, limit });
+        }
+        let arguments = join_nul(&arguments);
+        let inner = inner_plan(plan, verified, soft_limit).map_err(fail("examining the snapshot"))?;
+        let helper = HelperPlan {
+            bubblewrap: plan.backend.path.clone(),
+            binds: lent,
+            keep: plan.keep.clone(),
+            stage: stage.map(Utf8Path::to_owned),
+            seal,
+            identity,
+        };
+        let json = |value: Result<Vec<u8>, serde_json::Error>| value.map_err(io::Error::from);
+        let memory = |name, bytes: io::Result<Vec<u8>>| bytes.and_then(|bytes| memory_file(name, &bytes));
+
+        let (control_read, control) =
+            pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from).map_err(fail("making a pipe"))?;
+        let (reports, report_write) =
+            pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from).map_err(fail("making a pipe"))?;
+        let messages = memory_file("bubblewrap-messages", b"").map_err(fail("making a memory file"))?;
+        let mut handed: Vec<(i32, io::Result<OwnedFd>)> = vec![
+            (
+                numbers.helper_plan(),
+                memory("helper-plan", json(serde_json::to_vec(&helper))).map(OwnedFd::from),
+            ),
+            (numbers.arguments(), memory("bubblewrap-arguments", Ok(arguments)).map(OwnedFd::from)),
+            (numbers.inner_plan(), memory("inner-plan", json(serde_json::to_vec(&inner))).map(OwnedFd::from)),
+            (numbers.program(), open_own_program()),
+            (numbers.control(), Ok(control_read)),
+            (numbers.report(), Ok(report_write)),
+            (numbers.stderr(), io::stderr().as_fd().try_clone_to_owned()),
+            (numbers.snapshot(), verified.as_fd().try_clone_to_owned()),
+        ];
+        let binds = binds.iter().map(|bind| open_bind(bind));
+        // Once bubblewrap has them, nothing here keeps their memory.
+        let files = files.into_iter().flat_map(MemoryFiles::into_descriptors).map(Ok);
+        handed.extend((numbers.first_bind()..).zip(binds.chain(files)));
+        let mappings = handed
+            .into_iter()
+            .map(|(child_fd, parent_fd)| parent_fd.map(|parent_fd| FdMapping { parent_fd, child_fd }))
+            .collect::<io::Result<Vec<_>>>()
+            .map_err(fail("opening what is to be mounted"))?;
+
+        let mut command = Command::new("/proc/self/exe");
+        command.arg(HELPER).arg(numbers.to_argument()).env_clear();
+        let stderr = messages.try_clone().map_err(fail("making a memory file"))?;
+        command.stderr(Stdio::from(stderr));
+        // A signal to this process's whole group, as one typed at a terminal is, must not reach
+        // bubblewrap: that would end the sandbox before the command could answer the relayed one.
+        command.process_group(0);
+        command
+            .fd_mappings(mappings)
+            .map_err(|_| io::Error::from(io::ErrorKind::AlreadyExists))
+            .map_err(fail("numbering descriptors"))?;
+        let child = command.spawn().map_err(fail("starting the helper"))?;
+        // This process's own ends of what it handed down must close, or the pipes never end.
+        drop(command);
+        let end_of_child = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).ok();
+        let reports = BufReader::new(File::from(reports));
+        let mut running = Self { child, end_of_child, reports, relay: None, messages };
+        running.relay = Some(SignalRelay::new(&File::from(control)).map_err(fail("relaying signals"))?);
+        Ok(running)
+    }
+
+    /// Waits for the next report; there is none once everything inside has ended.
+    pub(crate) fn next_report(&mut self) -> Option<Report> {
+        while self.reports.buffer().is_empty() && self.end_of_child.is_some() && !self.has_more() {
+            self.end_the_rest();
+        }
+        let mut line = String::new();
+        match self.reports.read_line(&mut line) {
+            Ok(read) if read > 0 => serde_json::from_str(&line).ok(),
+            _ => None,
+        }
+    }
+
+    /// Waits until there is something to read or everything has ended; says that there is not when
+    /// bubblewrap has ended without ending what it started.
+    fn has_more(&self) -> bool {
+        let Some(end_of_child) = &self.end_of_child else { return true };
+        let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        loop {
+            let mut waiting = [readable(self.reports.get_ref().as_fd()), readable(end_of_child.as_fd())];
+            match poll(&mut waiting, None) {
+                Ok(_) if !waiting[0].revents().is_empty() => return true,
+                Ok(_) if !waiting[1].revents().is_empty() => return false,
+                Err(rustix::io::Errno::INTR) | Ok(_) => {}
+                // Reading waits too.
+                Err(_) => return true,
+            }
+        }
+    }
+
+    /// Ends what outlived bubblewrap, as its own child does if somebody kills it at a bad moment: the child
+    /// then waits for a word of it for ever. Before it starts this program it is still in the helper's
+    /// process group, which keeps its number until the helper is waited for; afterwards the first process
+    /// inside ends by itself when nobody can relay signals to it any more.
+    fn end_the_rest(&mut self) {
+        self.end_of_child = None;
+        self.relay = None;
+        // There may be nobody left.
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+    }
+
+    /// Waits for bubblewrap, once everything inside has ended.
+    pub(crate) fn wait(&mut self) -> io::Result<()> {
+        let waited = self.child.wait();
+        self.relay = None;
+        waited.map(drop)
+    }
+
+    /// What bubblewrap said when it ended without starting anything.
+    pub(crate) fn refusal(&mut self) -> LaunchError {
+        let mut message = Vec::new();
+        let read = self
+            .messages
+            .rewind()
+            .and_then(|()| (&self.messages).take(MAX_MESSAGE_BYTES).read_to_end(&mut message));
+        let message = String::from_utf8_lossy(&message).trim().to_owned();
+        match explain(&message) {
+            Some(refusal) if read.is_ok() => LaunchError::Refused { refusal, message },
+            _ => LaunchError::Bubblewrap { message },
+        }
+    }
+}
+
+/// The directory over which the helper mounts the snapshot.
+fn stage_of(binds: &[&Bind], how: Method) -> Result<&'static Utf8Path, LaunchError> {
+    let is_free = |stage: &Utf8Path| {
+        kind_at(stage) == Some(EntryKind::Directory)
+            && !binds.iter().any(|bind| overlaps(&bind.source, stage))
+    };
+    let doing = "choosing where to mount the snapshot";
+    STAGES.iter().map(Utf8Path::new).find(|stage| is_free(stage)).ok_or_else(|| {
+        let message = format!("none of {} is free", STAGES.map(|stage| format!("`{stage}`")).join(", "));
+        match how {
+            Method::StagedTmpfs => LaunchError::StageUnavailable { doing: doing.to_owned(), message },
+            _ => LaunchError::Start { doing, source: io::Error::new(io::ErrorKind::NotFound, message) },
+        }
+    })
+}
+
+/// What the helper seals.
+fn seal_plan(verified: &Verified) -> SealPlan {
+    let Size { bytes, inodes } = Size::of(verified.manifest());
+    SealPlan { digest: verified.digest(), bytes, inodes }
+}
+
+fn inner_plan(plan: &LaunchPlan, verified: &Verified, soft_limit: Option<u64>) -> io::Result<InnerPlan> {
+    let Stamp { device, inode, .. } = Stamp::of(verified)?;
+    Ok(InnerPlan {
+        command: plan.command.clone(),
+        environment: plan.environment.clone().into_iter().collect(),
+        keep: plan.keep.clone(),
+        descriptors: soft_limit,
+        user: plan.user,
+        skills_dir: plan.names.skills_dir.clone(),
+        identity: (plan.how != Method::SealedMemfd).then_some((device, inode)),
+        manifest: plan.snapshot,
+        skills: plan.skills.clone(),
+    })
+}
+
+/// bubblewrap's `--args` takes options each ended by a NUL.
+fn join_nul(arguments: &[std::ffi::OsString]) -> Vec<u8> {
+    arguments.iter().flat_map(|argument| argument.as_encoded_bytes().iter().copied().chain([0])).collect()
+}
