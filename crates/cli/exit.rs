@@ -431,6 +431,7 @@ impl From<LaunchError> for Failure {
                 failure.hint("root lacks the capability SYS_ADMIN here, as in most containers: start as an ordinary user")
             }
             LaunchError::Directory { .. } => failure.hint("redirect it from or to a file, a pipe or /dev/null"),
+            LaunchError::Unsealed { faults } => failure.details(json!({ "faults": faults })),
             LaunchError::Changed { faults, appeared, exit } => {
                 failure.details(json!({ "faults": faults, "appeared": appeared, "exit": exit }))
             }

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use skillfreeze_testing::{Output, directory, file, package};
 
-use super::Place;
+use super::{Place, Way};
 use crate::support::{text, texts};
 
 /// Plants a skill where its first argument says, then ends by the signal that its second names.
@@ -18,7 +18,7 @@ fn open_up(place: &Place, name: &str) {
 
 #[test]
 fn a_command_that_kills_itself_is_looked_after_like_any_other() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         open_up(&place, "ws");
         // 40 is a real-time signal, which many tables of signals do not have.
         for signal in ["9", "15", "40"] {
@@ -37,7 +37,7 @@ fn a_command_that_kills_itself_is_looked_after_like_any_other() {
 /// The kernel may end the sandbox when memory runs out, and the command can bring that about.
 #[test]
 fn a_sandbox_that_was_killed_is_looked_after() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         open_up(&place, "ws");
         let script = "mkdir -p .agents/skills/evil; touch planted; sleep 60";
         let mut command = place.command(&["--json", "--workspace", "ws"], &["sh", "-c", script]);
@@ -54,13 +54,15 @@ fn a_sandbox_that_was_killed_is_looked_after() {
         assert_eq!(error["code"], "source-appeared", "{error}");
         let record = place.record();
         assert_eq!(record["outcome"], "failed");
-        assert_eq!(record["checks"]["after"]["faults"].as_array().map(Vec::len), Some(0));
+        // What was sealed is gone, and could not have changed.
+        let faults = record["checks"]["after"]["faults"].as_array().map(Vec::len);
+        assert_eq!(faults, (place.way() == Way::Bind).then_some(0));
     }
 }
 
 #[test]
 fn everything_that_appeared_is_named_beside_what_changed() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         open_up(&place, "ws");
         let script = "mkdir -p .agents/skills .claude/skills; touch skillfreeze.toml";
         let refused = place.run(&["--json", "--workspace", "ws"], &["sh", "-c", script]);
@@ -175,7 +177,7 @@ fn single_files_are_guarded_and_no_place_for_the_record() {
 /// Whoever gets a directory as a stream can open everything below and above it.
 #[test]
 fn a_standard_stream_that_is_a_directory_is_refused() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         let mut command = place.command(&["--json"], &["true"]);
         command.stdin(File::open(place.env.work()).unwrap());
         Output::of(&mut command).fails(125, "stream-directory");
@@ -197,13 +199,15 @@ os.execv(sys.argv[1], sys.argv[1:])
 import ctypes
 print(ctypes.CDLL(None).syscall(250, 10, -3, b"user", b"secret", 0))
 "#;
-    for place in Place::each() {
+    for place in Place::each_way() {
         if cfg!(not(target_arch = "x86_64")) {
             skillfreeze_testing::skip!("the numbers of system calls are those of x86_64");
         }
         let program = place.env.program().to_str().unwrap().to_owned();
         let command = ["/usr/bin/python3", "-c", COMMAND];
-        let run = [&["-c", CALLER, &program, "run", &place.digest, "--"], &command[..]].concat();
+        let options: Vec<&str> = place.options().collect();
+        let caller = ["-c", CALLER, &program, "run", &place.digest];
+        let run = [&caller[..], &options, &["--"], &command].concat();
         let output = Output::of(&mut place.env.command_of("python3", run));
         assert_eq!(output.ok(), "-1\n");
     }

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 
 use skillfreeze_testing::{record_skip, set_mode, tree};
 
-use super::Place;
+use super::{Place, Way};
 
 const ATTACK: &str = include_str!("attack.py");
 
 /// What every attempt but those on the network must come to.
 const ANSWERS: &str = "\
+descriptors: 0 1 2
 read: OK
 write its own /tmp: OK
 write: EACCES
@@ -37,6 +38,11 @@ hard link out: EXDEV
 mkfifo: EROFS
 remount writable: EPERM
 remount the root writable: EPERM
+remount the superblock writable: EPERM
+remount the superblock as it is: EPERM
+move the mount: EPERM
+clone the mount: EPERM
+clear the mount's attributes: EPERM
 umount: EPERM
 umount lazily: EPERM
 mount over: EPERM
@@ -44,6 +50,7 @@ bind over: EPERM
 pivot the root: EPERM
 mount namespace: EPERM
 user namespace: ENOSPC
+user namespace alone: ENOSPC
 another root: EPERM
 become root: EINVAL
 write core_pattern: EACCES
@@ -55,11 +62,17 @@ write /dev: EROFS
 make a device: EPERM
 list the first process's descriptors: EACCES
 leave by the first process's root: EACCES
+enter the first process's mnt namespace: EACCES
+enter the first process's user namespace: EACCES
+enter the first process's pid namespace: EACCES
+enter its own mount namespace: EPERM
+leave by its own root: ENOENT
 change the program on the host: EACCES
 read the first process's environment: EACCES
 write the first process's memory: EACCES
 trace the first process: EPERM
 processes of others: 0
+the list of mounts names the store: no
 see /etc/shadow: ENOENT
 see /etc/ssh: ENOENT
 see the store: ENOENT
@@ -94,13 +107,25 @@ impl Drop for Listening {
     }
 }
 
+fn answers(way: Way) -> String {
+    match way {
+        // Where the file system itself is read-only, that is the answer whatever the modes are.
+        Way::Stage => ["write", "append", "truncate"].iter().fold(ANSWERS.to_owned(), |answers, name| {
+            answers.replace(&format!("\n{name}: EACCES\n"), &format!("\n{name}: EROFS\n"))
+        }),
+        Way::MemoryFiles => ANSWERS.to_owned(),
+        // What is mounted is in the store.
+        Way::Bind => ANSWERS.replace("names the store: no", "names the store: yes"),
+    }
+}
+
 fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode()
 }
 
 #[test]
 fn nothing_that_a_command_tries_reaches_the_snapshot_or_the_host() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         let unique = format!("skillfreeze-{}-{}", std::process::id(), place.is_roots());
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = tcp.local_addr().unwrap().port().to_string();
@@ -127,8 +152,9 @@ fn nothing_that_a_command_tries_reaches_the_snapshot_or_the_host() {
             let mut command = place.command(&options, &["python3", "-c", ATTACK, &port, &unique]);
             command.arg(place.env.root()).args(sockets.iter().map(|socket| &socket.path));
             let output = skillfreeze_testing::Output::of(&mut command);
+            let answers = answers(place.way());
             let expected = format!(
-                "{ANSWERS}{unreachable}\
+                "{answers}{unreachable}\
                  connect to an abstract socket: {network_answer}\n\
                  connect to the host's loopback: {network_answer}\n"
             );

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use skillfreeze_testing::{Output, Runner, directory, file, set_mode, skip};
 
-use super::{Place, events};
+use super::{Place, Way, events};
 
 /// What a bubblewrap must say that it can do, to be used.
 const HELP: &str = "--disable-userns --as-pid-1 --size --cap-drop --remount-ro --die-with-parent \
@@ -31,7 +31,7 @@ fn run_with(place: &Place, script: &str) -> (Output, Vec<Value>) {
 
 #[test]
 fn each_known_refusal_has_a_code_and_a_fix() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         for (message, code) in [
             ("setting up uid map: Permission denied", "userns-restricted"),
             ("loopback: Failed RTM_NEWADDR: Operation not permitted", "network-restricted"),
@@ -54,14 +54,14 @@ fn each_known_refusal_has_a_code_and_a_fix() {
             let error = output.fails(125, code);
             assert!(error["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{error}");
             assert!(error["message"].as_str().unwrap().contains(message), "{error}");
-            assert_eq!(events(&lines), ["planned", "verified", code]);
+            assert_eq!(events(&lines), [place.way().begun(), &[code]].concat());
         }
     }
 }
 
 #[test]
 fn what_bubblewrap_says_else_is_passed_on() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         let (output, _) = run_with(&place, "echo 'bwrap: something new' >&2; exit 1");
         let error = output.fails(125, "bwrap-failed");
         assert!(error["message"].as_str().unwrap().contains("something new"), "{error}");
@@ -71,7 +71,7 @@ fn what_bubblewrap_says_else_is_passed_on() {
 /// A sandbox that is none must not pass for one, whatever the program in its place does.
 #[test]
 fn nothing_runs_without_a_sandbox() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         for (script, code) in [
             ("exit 0", "bwrap-failed"),
             ("kill -9 $$", "bwrap-failed"),
@@ -100,7 +100,7 @@ fn changed(change: &str) -> String {
 /// What was planned is not believed: the first process inside looks.
 #[test]
 fn a_weaker_sandbox_than_planned_is_noticed_from_inside() {
-    for place in Place::each() {
+    for place in Place::each_of(&[Way::Stage, Way::Bind]) {
         // The control: unchanged options do start.
         let (output, _) = run_with(&place, &changed(""));
         assert_eq!(output.ok(), "started\n");
@@ -116,12 +116,35 @@ fn a_weaker_sandbox_than_planned_is_noticed_from_inside() {
             (writable, "mount-writable"),
         ] {
             let (output, lines) = run_with(&place, &changed(change));
-            if change == writable && place.is_roots() {
-                // What root's helper lends to bubblewrap is read-only already.
+            if change == writable && (place.is_roots() || place.way() == Way::Stage) {
+                // What the helper lends to bubblewrap is read-only already.
                 assert_eq!(output.ok(), "started\n");
                 continue;
             }
-            assert_eq!(events(&lines), ["planned", "verified", code], "{change}: {output:#?}");
+            assert_eq!(events(&lines), [place.way().begun(), &[code]].concat(), "{change}: {output:#?}");
+            output.fails(125, code);
+        }
+        place.verify();
+    }
+}
+
+/// The same, where bubblewrap itself makes what is mounted.
+#[test]
+fn a_weaker_sandbox_of_memory_files_is_noticed_from_inside() {
+    for place in Place::each_of(&[Way::MemoryFiles]) {
+        let (output, _) = run_with(&place, &changed(""));
+        assert_eq!(output.ok(), "started\n");
+        for (change, code) in [
+            ("/^--remount-ro$/{N;s,.*\\n/skills$,--chmod\\n0555\\n/skills,}", "mount-writable"),
+            ("s,^/skills/demo/SKILL.md$,/skills/demo/other,", "mount-not-visible"),
+            ("s,^/skills/.snapshot.json$,/skills/other,", "mount-not-visible"),
+            (
+                "s,^/skills/demo/SKILL.md$,/skills/x,;s,^/skills/.snapshot.json$,/skills/demo/SKILL.md,;s,^/skills/x$,/skills/.snapshot.json,",
+                "mount-swapped",
+            ),
+        ] {
+            let (output, lines) = run_with(&place, &changed(change));
+            assert_eq!(events(&lines), [place.way().begun(), &[code]].concat(), "{change}: {output:#?}");
             output.fails(125, code);
         }
         place.verify();

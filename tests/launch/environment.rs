@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use skillfreeze_testing::{Output, file};
 
-use super::Place;
+use super::{Place, Way};
 
 /// Opens its first argument at the descriptors 5, 7 and 70, and becomes the rest.
 const WITH_DESCRIPTORS: &str = "
@@ -34,7 +34,7 @@ fn variables(output: &Output) -> BTreeMap<&str, &str> {
 }
 
 /// What every command gets, in this tests' environment.
-fn usual() -> BTreeMap<&'static str, &'static str> {
+fn usual(way: Way) -> BTreeMap<&'static str, &'static str> {
     BTreeMap::from([
         ("HOME", "/tmp/home"),
         ("LANG", "C.UTF-8"),
@@ -42,7 +42,7 @@ fn usual() -> BTreeMap<&'static str, &'static str> {
         ("PYTHONDONTWRITEBYTECODE", "1"),
         ("PYTHONPYCACHEPREFIX", "/tmp/home/.cache/python"),
         ("SKILLS_DIR", "/skills"),
-        ("SKILLS_INTEGRITY", "read-only"),
+        ("SKILLS_INTEGRITY", way.integrity()),
         ("SKILL_EXTENSIONS_DIR", "/skill-extensions"),
         ("TMPDIR", "/tmp"),
         ("XDG_CACHE_HOME", "/tmp/home/.cache"),
@@ -51,7 +51,7 @@ fn usual() -> BTreeMap<&'static str, &'static str> {
 
 #[test]
 fn the_environment_is_what_the_list_allows_and_what_is_named() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         let caller = [
             ("LC_TIME", "C"),
             ("TERM", "dumb"),
@@ -65,7 +65,7 @@ fn the_environment_is_what_the_list_allows_and_what_is_named() {
         ];
         let run = |options: &[&str]| Output::of(place.command(options, &["env"]).envs(caller));
         let passed = [("LC_TIME", "C"), ("TERM", "dumb"), ("TZ", "UTC")];
-        let expected: BTreeMap<&str, &str> = usual().into_iter().chain(passed).collect();
+        let expected: BTreeMap<&str, &str> = usual(place.way()).into_iter().chain(passed).collect();
         assert_eq!(variables(&run(&[])), expected);
 
         file(place.work("vars"), "# comment\n\nA=from file\n  B=x=y  \nC=file\nEMPTY=\n");
@@ -81,7 +81,7 @@ fn the_environment_is_what_the_list_allows_and_what_is_named() {
 
 #[test]
 fn a_variable_that_cannot_be_set_is_refused() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         for variable in ["=x", "SKILLS_DIR=/evil", "SKILLS_INTEGRITY=sealed", "SKILL_EXTENSIONS_DIR=x"] {
             place.run(&["--json", "--env", variable], &["true"]).fails(125, "environment-name");
         }
@@ -98,7 +98,7 @@ fn a_variable_that_cannot_be_set_is_refused() {
 /// Arguments of processes are for everybody to read, also outside.
 #[test]
 fn no_process_shows_a_value_among_its_arguments() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         let secret = format!("secret-{}-{}", std::process::id(), place.is_roots());
         file(place.work("vars"), format!("FROM_FILE={secret}\n"));
         let script = "echo $TOKEN $FROM_FILE; read x; exit 0";
@@ -124,7 +124,7 @@ fn no_process_shows_a_value_among_its_arguments() {
 
 #[test]
 fn the_skills_variable_is_replaced_at_the_start_of_arguments_only() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         let arguments = [
             "$SKILLS_DIR/a",
             "${SKILLS_DIR}/a b",
@@ -149,7 +149,7 @@ fn the_skills_variable_is_replaced_at_the_start_of_arguments_only() {
 
 #[test]
 fn products_name_the_two_directories_themselves() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         let options = [
             "--skills-var",
             "ACME_SKILLS",
@@ -168,7 +168,8 @@ fn products_name_the_two_directories_themselves() {
         let ours: Vec<&str> =
             printed.lines().filter(|line| line.contains("ACME") || line.contains("SKILL")).collect();
         assert_eq!(ours.len(), 3, "{output:#?}");
-        for line in ["ACME_SKILLS=/acme/skills", "ACME_MORE=/more", "SKILLS_INTEGRITY=read-only"] {
+        let integrity = format!("SKILLS_INTEGRITY={}", place.way().integrity());
+        for line in ["ACME_SKILLS=/acme/skills", "ACME_MORE=/more", &integrity] {
             assert!(ours.contains(&line), "{output:#?}");
         }
         assert_eq!(output.stderr.matches("No such file").count(), 2, "{output:#?}");
@@ -177,11 +178,12 @@ fn products_name_the_two_directories_themselves() {
 
 #[test]
 fn descriptors_are_closed_but_for_those_to_be_kept() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         let run = |options: &[&str], command: &[&str]| {
             let outer = ["-c", WITH_DESCRIPTORS, "src/demo/SKILL.md"];
             let mut run = place.env.command_of("python3", outer);
-            run.arg(place.env.program()).args(["run", "--json", &place.digest]).args(options);
+            run.arg(place.env.program()).args(["run", "--json", &place.digest]);
+            run.args(place.options()).args(options);
             Output::of(run.arg("--").args(command))
         };
         let list = ["python3", "-c", DESCRIPTORS];

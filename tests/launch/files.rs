@@ -30,7 +30,7 @@ fn the_skills_are_those_selected_and_the_manifest() {
 
 #[test]
 fn bundled_programs_run_in_place_by_their_execute_bits() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         assert_eq!(place.run(&[], &["$SKILLS_DIR/demo/scripts/go", "it"]).ok(), "gone with it\n");
         let output = place.run(
             &[],
@@ -43,7 +43,7 @@ fn bundled_programs_run_in_place_by_their_execute_bits() {
 /// Python would write bytecode beside what it imports, and read what somebody planted there.
 #[test]
 fn an_import_from_the_skills_leaves_nothing_behind() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         let before = tree(&place.snapshot);
         let script = "import sys; sys.path.insert(0, '/skills/demo/scripts'); import tool\n\
                       import os; print(tool.NAME, tool.__cached__, os.path.exists(tool.__cached__))";
@@ -60,7 +60,7 @@ fn an_import_from_the_skills_leaves_nothing_behind() {
 
 #[test]
 fn home_and_caches_can_be_written_and_hold_programs() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         let script = "set -e
             for dir in $HOME $TMPDIR $XDG_CACHE_HOME $SKILL_EXTENSIONS_DIR /dev/shm; do
                 mkdir -p $dir
@@ -83,7 +83,7 @@ fn home_and_caches_can_be_written_and_hold_programs() {
 
 #[test]
 fn what_is_private_to_a_run_is_limited() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         let script = "import os
 for path in ('/skill-extensions', '/tmp', '/tmp/home', '/dev/shm'):
     found = os.statvfs(path)
@@ -99,7 +99,7 @@ for path in ('/skill-extensions', '/tmp', '/tmp/home', '/dev/shm'):
 
 #[test]
 fn extensions_are_gone_afterwards_unless_they_are_kept() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         let before = (tree(place.env.work()), tree(place.env.home()));
         let count = ["sh", "-c", "ls -A $SKILL_EXTENSIONS_DIR | wc -l; echo x >$SKILL_EXTENSIONS_DIR/x"];
         for _ in 0..2 {
@@ -120,7 +120,7 @@ fn extensions_are_gone_afterwards_unless_they_are_kept() {
 
 #[test]
 fn a_workspace_is_written_at_its_own_path() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         let workspace = place.work("ws");
         if place.is_roots() {
             set_mode(&workspace, 0o777);
@@ -136,7 +136,7 @@ fn a_workspace_is_written_at_its_own_path() {
 
 #[test]
 fn binds_show_files_and_directories_where_they_are_wanted() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         file(place.work("data/file"), "data\n");
         set_mode(place.work("data"), 0o777);
         let data = place.work("data");
@@ -157,7 +157,7 @@ fn binds_show_files_and_directories_where_they_are_wanted() {
 /// A dry run says what a launch would get, and starts and keeps nothing.
 #[test]
 fn a_dry_run_prints_the_plan_alone() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         let command = ["sh", "-c", "touch started"];
         let mut run = place.command(&["--dry-run", "--workspace", "ws", "--env", "TOKEN=t"], &command);
         let plan = Output::of(&mut run).json();

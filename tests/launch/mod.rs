@@ -5,9 +5,12 @@ mod attack;
 mod bubblewrap;
 mod environment;
 mod files;
+mod hostile;
+mod kill;
 mod lines;
 mod record;
 mod refusals;
+mod sealing;
 mod signals;
 mod sources;
 mod status;
@@ -28,6 +31,47 @@ use crate::support::{environment, prepare, text};
 /// Opens descriptor 3 for the status lines and becomes what its arguments say.
 const WITH_STATUS: &str = r#"exec "$@" 3>status"#;
 
+/// How a launch keeps the snapshot as it was when it was hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// In a private file system.
+    Stage,
+    /// In memory files.
+    MemoryFiles,
+    /// Not at all against others on the host: the snapshot itself is mounted, and checked again.
+    Bind,
+}
+
+impl Way {
+    const ALL: [Self; 3] = [Self::Stage, Self::MemoryFiles, Self::Bind];
+
+    /// What asks for it.
+    fn options(self) -> [&'static str; 2] {
+        match self {
+            Self::Stage => ["--seal", "staged-tmpfs"],
+            Self::MemoryFiles => ["--seal", "sealed-memfd"],
+            Self::Bind => ["--require", "read-only"],
+        }
+    }
+
+    fn integrity(self) -> &'static str {
+        if self == Self::Bind { "read-only" } else { "sealed" }
+    }
+
+    fn how(self) -> &'static str {
+        match self {
+            Self::Stage => "staged-tmpfs",
+            Self::MemoryFiles => "sealed-memfd",
+            Self::Bind => "bind",
+        }
+    }
+
+    /// The events of a launch until the sandbox is started.
+    fn begun(self) -> &'static [&'static str] {
+        if self == Self::Bind { &["planned", "verified"] } else { &["planned", "verified", "sealed"] }
+    }
+}
+
 /// A store with one snapshot of one package, `demo`, and a directory `ws` to work in.
 struct Place {
     env: TestEnv,
@@ -35,6 +79,8 @@ struct Place {
     digest: String,
     /// The snapshot's directory.
     snapshot: PathBuf,
+    /// The way that launches take; none for what they take by themselves.
+    way: Option<Way>,
 }
 
 impl Place {
@@ -46,12 +92,35 @@ impl Place {
         file(demo.join("scripts/tool.py"), "NAME = 'tool'\n");
         directory(env.work().join("ws"));
         let (digest, snapshot) = prepare(&env, "src");
-        Self { env, digest, snapshot }
+        Self { env, digest, snapshot, way: None }
     }
 
     /// The same, as each user to be had here.
     fn each() -> impl Iterator<Item = Self> {
         Runner::available().iter().map(|runner| Self::new(*runner))
+    }
+
+    /// The same, for each of these ways.
+    fn each_of(ways: &[Way]) -> impl Iterator<Item = Self> {
+        let ways = ways.iter().map(|way| Some(*way));
+        Runner::available()
+            .iter()
+            .flat_map(move |runner| ways.clone().map(|way| Self { way, ..Self::new(*runner) }))
+    }
+
+    /// The same, for each way.
+    fn each_way() -> impl Iterator<Item = Self> {
+        Self::each_of(&Way::ALL)
+    }
+
+    /// The way that launches take here.
+    fn way(&self) -> Way {
+        self.way.unwrap_or(Way::Stage)
+    }
+
+    /// What `run` is told of the way.
+    fn options(&self) -> impl Iterator<Item = &'static str> {
+        self.way.into_iter().flat_map(Way::options)
     }
 
     fn is_roots(&self) -> bool {
@@ -65,7 +134,7 @@ impl Place {
     /// `run SNAPSHOT OPTIONS -- COMMAND`, not yet started.
     fn command<S: AsRef<OsStr>>(&self, options: &[&str], command: &[S]) -> Command {
         let mut run = self.env.command(["run", &self.digest]);
-        run.args(options).arg("--").args(command);
+        run.args(self.options()).args(options).arg("--").args(command);
         run
     }
 
@@ -76,7 +145,7 @@ impl Place {
     /// `run` with these arguments and status lines; gives those too.
     fn run_with_lines<S: AsRef<OsStr>>(&self, arguments: &[S]) -> (Output, Vec<Value>) {
         let mut run = self.env.command_of("sh", ["-c", WITH_STATUS, "sh"]);
-        run.arg(self.env.program()).args(["run", "--status-fd", "3"]).args(arguments);
+        run.arg(self.env.program()).args(["run", "--status-fd", "3"]).args(self.options()).args(arguments);
         let output = Output::of(&mut run);
         (output, self.lines())
     }

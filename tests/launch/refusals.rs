@@ -184,7 +184,6 @@ fn weaker_than_asked_for_is_refused() {
     for place in Place::each() {
         unchanged(&place, || {
             for (options, code) in [
-                (["--require", "sealed"], "integrity-unavailable"),
                 (["--sandbox", "landlock"], "sandbox-unavailable"),
                 (["--sandbox", "seatbelt"], "sandbox-unavailable"),
             ] {
@@ -192,10 +191,18 @@ fn weaker_than_asked_for_is_refused() {
                 assert!(error["hint"].is_string(), "{error}");
             }
         });
-        for options in [["--require", "checked"], ["--require", "read-only"], ["--sandbox", "bwrap"]] {
+        let enough = [
+            ["--require", "checked"],
+            ["--require", "read-only"],
+            ["--require", "sealed"],
+            ["--sandbox", "bwrap"],
+        ];
+        for options in enough {
             place.run(&options, &["true"]).ok();
         }
-        for options in [["--require", "none"], ["--sandbox", "docker"], ["--network", "bridge"]] {
+        for options in
+            [["--require", "none"], ["--seal", "bind"], ["--sandbox", "docker"], ["--network", "bridge"]]
+        {
             place.run(&[&["--json"][..], &options].concat(), &["true"]).fails(125, "usage");
         }
     }

@@ -12,7 +12,7 @@ use super::Place;
 
 #[test]
 fn the_status_is_the_commands_own() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         for (script, status) in [
             ("exit 0", 0),
             ("exit 1", 1),
@@ -33,7 +33,7 @@ fn the_status_is_the_commands_own() {
 
 #[test]
 fn a_command_that_cannot_be_started_has_a_status_of_its_own() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         for (program, status, code) in [
             ("no-such-command", 127, "command-not-found"),
             ("/usr/bin/no-such-command", 127, "command-not-found"),
@@ -81,7 +81,7 @@ fn with_input(place: &Place, command: &[&str], input: Vec<u8>) -> Raw {
 
 #[test]
 fn streams_pass_unharmed_and_apart() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         let input: Vec<u8> = (0..=255).cycle().take(300_000).collect();
         let output = with_input(&place, &["sh", "-c", "cat; printf 'e\\377\\n' >&2"], input.clone());
         assert!(output.stdout == input, "{} bytes", output.stdout.len());
@@ -106,7 +106,7 @@ fn arguments_arrive_byte_for_byte() {
 /// The daemon holds standard output open: whoever reads that to its end would wait for it.
 #[test]
 fn what_a_command_leaves_behind_ends_with_it() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         let script = "setsid sleep 100000 & (setsid sh -c 'sleep 100000 & wait' &); exit 3";
         let output = Output::of(&mut place.command(&[], &["sh", "-c", script]));
         assert_eq!(output.status, 3, "{output:#?}");

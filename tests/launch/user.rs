@@ -3,20 +3,25 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, chown};
 
-use skillfreeze_testing::{Runner, file, set_mode, skip};
+use skillfreeze_testing::{Runner, file, record_skip, set_mode};
 
 use super::Place;
 
 /// Somebody without a name.
 const STRANGER: u32 = 54321;
 
-fn roots_place() -> Option<Place> {
-    Place::each().find(Place::is_roots)
+/// Root's places; none where the tests do not run as root.
+fn roots_places() -> Vec<Place> {
+    let places: Vec<Place> = Place::each_way().filter(Place::is_roots).collect();
+    if places.is_empty() {
+        record_skip("the tests do not run as root");
+    }
+    places
 }
 
 #[test]
 fn an_ordinary_user_stays_itself() {
-    for place in Place::each().filter(|place| !place.is_roots()) {
+    for place in Place::each_way().filter(|place| !place.is_roots()) {
         let outside = place.env.command_of("id", ["-u"]).output().unwrap().stdout;
         let own = String::from_utf8(outside).unwrap().trim().to_owned();
         let command = ["sh", "-c", "id -u; grep ^Cap /proc/self/status | grep -vc '0000000000000000$'"];
@@ -33,60 +38,65 @@ fn an_ordinary_user_stays_itself() {
 
 #[test]
 fn what_root_starts_is_never_root() {
-    let Some(place) = roots_place() else { skip!("the tests do not run as root") };
-    let command =
-        ["sh", "-c", "id -u; id -g; id -G; grep ^Cap /proc/self/status | grep -vc '0000000000000000$'"];
-    let ids = |options: &[&str]| {
-        let output = place.run(options, &command);
-        output.stdout.lines().map(str::to_owned).collect::<Vec<_>>().join(" ")
-    };
-    assert_eq!(ids(&[]), "65534 65534 65534 0");
-    assert_eq!(ids(&["--user", "nobody"]), "65534 65534 65534 0");
-    assert_eq!(ids(&["--user", "54321:54322"]), "54321 54322 54322 0");
-    assert_eq!(ids(&["--user", "54321"]), "54321 54321 54321 0");
-    for (user, code) in [
-        ("0", "user-root"),
-        ("root", "user-root"),
-        ("0:5", "user-root"),
-        ("x:y", "usage"),
-        ("no-such-user", "usage"),
-    ] {
-        place.run(&["--json", "--user", user], &["true"]).fails(125, code);
-    }
-    chown(place.work("ws"), Some(STRANGER), Some(STRANGER)).unwrap();
-    for user in ["0", "root"] {
-        place.run(&["--json", "--workspace", "ws", "--user", user], &["true"]).fails(125, "user-root");
+    for place in roots_places() {
+        let command =
+            ["sh", "-c", "id -u; id -g; id -G; grep ^Cap /proc/self/status | grep -vc '0000000000000000$'"];
+        let ids = |options: &[&str]| {
+            let output = place.run(options, &command);
+            output.stdout.lines().map(str::to_owned).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(ids(&[]), "65534 65534 65534 0");
+        assert_eq!(ids(&["--user", "nobody"]), "65534 65534 65534 0");
+        assert_eq!(ids(&["--user", "54321:54322"]), "54321 54322 54322 0");
+        assert_eq!(ids(&["--user", "54321"]), "54321 54321 54321 0");
+        for (user, code) in [
+            ("0", "user-root"),
+            ("root", "user-root"),
+            ("0:5", "user-root"),
+            ("x:y", "usage"),
+            ("no-such-user", "usage"),
+        ] {
+            place.run(&["--json", "--user", user], &["true"]).fails(125, code);
+        }
+        chown(place.work("ws"), Some(STRANGER), Some(STRANGER)).unwrap();
+        for user in ["0", "root"] {
+            place.run(&["--json", "--workspace", "ws", "--user", user], &["true"]).fails(125, "user-root");
+        }
     }
 }
 
 #[test]
 fn the_workspaces_owner_runs_what_root_starts() {
-    let Some(place) = roots_place() else { skip!("the tests do not run as root") };
-    chown(place.work("ws"), Some(STRANGER), Some(STRANGER + 1)).unwrap();
-    let output = place.run(&["--workspace", "ws"], &["sh", "-c", "id -u; id -g; touch made"]);
-    assert_eq!((output.ok(), output.stderr.as_str()), ("54321\n54322\n", ""));
-    let made = fs::metadata(place.work("ws/made")).unwrap();
-    assert_eq!((made.uid(), made.gid()), (STRANGER, STRANGER + 1));
-    let output = place.run(&["--workspace", "ws", "--user", "nobody"], &["sh", "-c", "id -u; touch other"]);
-    assert_eq!((output.stdout.as_str(), output.status), ("65534\n", 1), "{output:#?}");
+    for place in roots_places() {
+        chown(place.work("ws"), Some(STRANGER), Some(STRANGER + 1)).unwrap();
+        let output = place.run(&["--workspace", "ws"], &["sh", "-c", "id -u; id -g; touch made"]);
+        assert_eq!((output.ok(), output.stderr.as_str()), ("54321\n54322\n", ""));
+        let made = fs::metadata(place.work("ws/made")).unwrap();
+        assert_eq!((made.uid(), made.gid()), (STRANGER, STRANGER + 1));
+        let output =
+            place.run(&["--workspace", "ws", "--user", "nobody"], &["sh", "-c", "id -u; touch other"]);
+        assert_eq!((output.stdout.as_str(), output.status), ("65534\n", 1), "{output:#?}");
+    }
 }
 
 #[test]
 fn roots_own_workspace_can_be_read_and_not_written() {
-    let Some(place) = roots_place() else { skip!("the tests do not run as root") };
-    file(place.work("ws/given"), "given\n");
-    let output = place.run(&["--workspace", "ws"], &["sh", "-c", "cat given; touch new; chmod 777 given"]);
-    assert_eq!((output.stdout.as_str(), output.status), ("given\n", 1), "{output:#?}");
-    assert!(output.stderr.starts_with("warning: "), "{output:#?}");
-    assert!(output.stderr.contains("is root's, and the command runs as user 65534"), "{output:#?}");
-    assert_eq!(crate::support::names(place.work("ws")), ["given"]);
-    assert_eq!(fs::metadata(place.work("ws/given")).unwrap().mode() & 0o777, 0o644);
+    for place in roots_places() {
+        file(place.work("ws/given"), "given\n");
+        let output =
+            place.run(&["--workspace", "ws"], &["sh", "-c", "cat given; touch new; chmod 777 given"]);
+        assert_eq!((output.stdout.as_str(), output.status), ("given\n", 1), "{output:#?}");
+        assert!(output.stderr.starts_with("warning: "), "{output:#?}");
+        assert!(output.stderr.contains("is root's, and the command runs as user 65534"), "{output:#?}");
+        assert_eq!(crate::support::names(place.work("ws")), ["given"]);
+        assert_eq!(fs::metadata(place.work("ws/given")).unwrap().mode() & 0o777, 0o644);
+    }
 }
 
 /// The command's user could not go to the snapshot by its path: it gets the handle's own mount.
 #[test]
 fn a_store_behind_a_closed_directory_serves_the_commands_user() {
-    for place in Place::each() {
+    for place in Place::each_way() {
         set_mode(place.env.root(), 0o700);
         let output = place.run(&[], &["head", "-1", "$SKILLS_DIR/demo/SKILL.md"]);
         assert_eq!(output.ok(), "---\n");

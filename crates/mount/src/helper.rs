@@ -1,29 +1,32 @@
-//! The helper: stages the snapshot, gives up root's powers, and becomes bubblewrap.
+//! The helper: stages the snapshot, gives up root's powers, starts bubblewrap and ends with it.
 //!
 //! It is this program, started again by `main`, so that it has a single thread when it changes its
-//! namespaces and its user.
+//! namespaces and its user. It stays beside bubblewrap: when `main` is killed, bubblewrap is too, but a child
+//! of it that still waits for a word of its parent would wait for ever. The helper and all of bubblewrap are
+//! one process group until the first process inside starts.
 
-use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::process::{Child, Command};
 
 use camino::Utf8Path;
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
 use rustix::mount::{
     MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_change, move_mount, open_tree,
 };
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, kill_current_process_group, pidfd_open, set_parent_process_death_signal,
+};
 
 use crate::protocol::{HelperPlan, INNER, Identity, InnerPlan, Numbers, Report, SealPlan, receive, replace};
 use crate::stage::{self, Size};
 
-/// What kept the helper from becoming bubblewrap.
+/// What kept the helper from starting bubblewrap.
 enum Failed {
     /// The system refused something.
     Doing { doing: &'static str, source: io::Error },
@@ -45,36 +48,51 @@ fn unavailable(failed: Failed) -> Failed {
     }
 }
 
-/// Runs the helper; ends only by becoming bubblewrap or by failing.
+/// Runs the helper; ends with bubblewrap, or by failing.
 pub(crate) fn run(numbers: Numbers) -> i32 {
-    let Ok(report) = skillfreeze_sys::inherited(numbers.report()) else { return 125 };
+    let (Ok(report), Ok(control)) =
+        (skillfreeze_sys::inherited(numbers.report()), skillfreeze_sys::inherited(numbers.control()))
+    else {
+        return 125;
+    };
     let report = File::from(report);
-    let Err(failed) = die_with_main(&report).and_then(|()| become_bubblewrap(numbers, &report));
-    let failed = match failed {
-        Failed::Doing { doing, source } => {
+    let failed = match start_bubblewrap(numbers, &report, &control) {
+        Ok(bubblewrap) => {
+            // Its end is for `main` to see, which waits until everybody has closed it.
+            drop(report);
+            return stay_beside(bubblewrap, &control);
+        }
+        Err(Failed::Doing { doing, source }) => {
             Report::HelperFailed { doing: doing.to_owned(), message: source.to_string() }
         }
-        Failed::Told(report) => report,
+        Err(Failed::Told(report)) => report,
     };
     // There is nobody else to tell: if `main` is gone, so is the launch.
     let _ = failed.send(&report);
     125
 }
 
-/// Ends this process when `main` ends, at once if it has; as bubblewrap does later for itself.
-fn die_with_main(report: &File) -> Result<(), Failed> {
-    set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(during("binding the helper to its parent"))?;
-    // Nobody reads the reports if `main` had ended before that.
-    let mut reader = [PollFd::new(report, PollFlags::empty())];
-    match poll(&mut reader, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
-        Ok(0) => Ok(()),
-        Ok(_) => Err(during("looking for its parent")(io::Error::from(io::ErrorKind::BrokenPipe))),
-        Err(errno) => Err(during("looking for its parent")(errno)),
+/// Waits for the end of bubblewrap; ends everything in the group if `main` ends before.
+fn stay_beside(mut bubblewrap: Child, control: &OwnedFd) -> i32 {
+    if let Ok(end) = pidfd_open(Pid::from_child(&bubblewrap), PidfdFlags::empty()) {
+        // Only `main` writes there, so that nobody does when it is gone.
+        let mut waiting = [PollFd::new(&end, PollFlags::IN), PollFd::new(control, PollFlags::empty())];
+        while matches!(poll(&mut waiting, None), Ok(0) | Err(Errno::INTR)) {}
+        if waiting[0].revents().is_empty() {
+            // This process is one of the group.
+            let _ = kill_current_process_group(Signal::KILL);
+        }
     }
+    bubblewrap.wait().map_or(125, |_| 0)
 }
 
-fn become_bubblewrap(numbers: Numbers, report: &File) -> Result<Infallible, Failed> {
+/// Has this process killed when `main` ends, or not any more.
+fn die_with_main(does: bool) -> Result<(), Failed> {
+    set_parent_process_death_signal(does.then_some(Signal::KILL)).map_err(during("looking after its parent"))
+}
+
+fn start_bubblewrap(numbers: Numbers, report: &File, control: &OwnedFd) -> Result<Child, Failed> {
+    die_with_main(true)?;
     let plan: HelperPlan = receive(numbers.helper_plan()).map_err(during("reading the plan"))?;
     if let Some(at) = &plan.stage {
         let snapshot =
@@ -86,14 +104,15 @@ fn become_bubblewrap(numbers: Numbers, report: &File) -> Result<Infallible, Fail
     }
     if let Some(identity) = &plan.identity {
         give_up_root(identity)?;
-        // The kernel has forgotten it with the user.
-        die_with_main(report)?;
     }
+    // From here on, it is this process that ends what `main` leaves behind.
+    die_with_main(false)?;
+    refuse_orphan(control)?;
     // The caller's keys are not for the command, which would find them in an inherited keyring.
     skillfreeze_sys::join_new_session_keyring().map_err(during("leaving the caller's keyring"))?;
     // Whatever else the caller's process had open ends here.
     skillfreeze_sys::cloexec_from(3).map_err(during("closing descriptors"))?;
-    for number in numbers.all(plan.binds).chain(plan.keep) {
+    for number in numbers.all(plan.binds).chain(plan.keep.iter().copied()) {
         match skillfreeze_sys::set_cloexec(number, false) {
             // The snapshot's handle has gone into the stage.
             Err(_) if number == numbers.snapshot() && plan.stage.is_some() => {}
@@ -105,7 +124,23 @@ fn become_bubblewrap(numbers: Numbers, report: &File) -> Result<Infallible, Fail
     command.arg("--").arg(format!("/proc/self/fd/{}", numbers.program()));
     command.arg(INNER).arg(numbers.to_argument());
     // The first process inside sets the command's environment; anybody can read its own.
-    Err(during("starting bubblewrap")(command.env_clear().exec()))
+    let bubblewrap = command.env_clear().spawn().map_err(during("starting bubblewrap"))?;
+    // What was handed on is not for this process to keep open: neither memory files nor the caller's pipes.
+    let own = [numbers.report(), numbers.control()];
+    for number in numbers.all(plan.binds).chain(plan.keep).filter(|number| !own.contains(number)) {
+        drop(skillfreeze_sys::inherited(number));
+    }
+    Ok(bubblewrap)
+}
+
+/// `main` may have ended before anybody looked after it.
+fn refuse_orphan(control: &OwnedFd) -> Result<(), Failed> {
+    let mut waiting = [PollFd::new(control, PollFlags::empty())];
+    match poll(&mut waiting, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+        Ok(0) => Ok(()),
+        Ok(_) => Err(during("looking after its parent")(io::Error::from(io::ErrorKind::BrokenPipe))),
+        Err(errno) => Err(during("looking after its parent")(errno)),
+    }
 }
 
 /// Fills a stage with the snapshot, hashing what is written, and makes it read-only for good.

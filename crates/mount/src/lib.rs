@@ -8,7 +8,7 @@
 //! snapshot and a [`LaunchPlan`], worked out as data; [`Launch::run`] starts three processes:
 //!
 //! * `main` holds the lease and the record, starts the helper, waits, checks again, ends the record;
-//! * `helper` gives up root's powers where it has them and becomes bubblewrap;
+//! * `helper` seals, gives up root's powers where it has them, and starts bubblewrap;
 //! * `inner` is the first process inside: it checks that the sandbox is what was planned, starts the
 //!   command, relays signals and reaps.
 //!

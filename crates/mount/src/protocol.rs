@@ -1,6 +1,6 @@
 //! What the processes of a launch tell each other, and over which descriptors.
 //!
-//! `main` starts `helper` with every descriptor at a number known to both; `helper` becomes
+//! `main` starts `helper` with every descriptor at a number known to both; `helper` starts
 //! bubblewrap, which hands them on to `inner`. Plans travel as JSON in memory files, reports of the
 //! other two as JSON lines in a pipe that ends when the sandbox does, signals as single bytes in a
 //! pipe the other way.
@@ -101,10 +101,10 @@ impl Numbers {
     }
 }
 
-/// What the helper does before it becomes bubblewrap.
+/// What the helper does before it starts bubblewrap.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct HelperPlan {
-    /// The program to become.
+    /// The program to start.
     pub(crate) bubblewrap: Utf8PathBuf,
     /// The number of binds.
     pub(crate) binds: usize,

@@ -5,10 +5,13 @@
 //! it, and says so.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
 
 use camino::Utf8PathBuf;
-use cap_std::fs::{Dir, OpenOptions};
+use cap_std::fs::Dir;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
 use serde::{Deserialize, Serialize};
 use skillfreeze_manifest::{
     Check, Digest, EntryKind, Fault, SkillId, Stamp, Version, describe_kind, open_dir, to_canonical_bytes,
@@ -292,7 +295,8 @@ impl RecordFile {
     /// Writes the record, in place of an earlier one if there is one.
     ///
     /// Crash contract: afterwards the record is on disk; a crash before that leaves the earlier one,
-    /// or none, and never half of one.
+    /// or none, and never half of one. Where the file system has files without a name, a process that is
+    /// killed leaves nothing beside it either, unless that comes between two renamings.
     ///
     /// # Errors
     /// What the system says.
@@ -302,10 +306,20 @@ impl RecordFile {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut file = self.dir.open_with(&temporary, OpenOptions::new().write(true).create_new(true))?;
         let mut bytes = to_canonical_bytes(record);
         bytes.push(b'\n');
-        let written = file.write_all(&bytes).and_then(|()| file.sync_all());
+        let mode = Mode::from_raw_mode(0o666);
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let written = match openat(&self.dir, ".", flags | OFlags::TMPFILE, mode) {
+            Ok(file) => write_whole(File::from(file), &bytes).and_then(|file| {
+                let nameless = format!("/proc/self/fd/{}", file.as_raw_fd());
+                Ok(linkat(CWD, nameless, &self.dir, &temporary, AtFlags::SYMLINK_FOLLOW)?)
+            }),
+            Err(_) => openat(&self.dir, &temporary, flags | OFlags::CREATE | OFlags::EXCL, mode)
+                .map_err(io::Error::from)
+                .and_then(|file| write_whole(File::from(file), &bytes))
+                .map(drop),
+        };
         let written = written.and_then(|()| self.dir.rename(&temporary, &self.dir, &self.name));
         if written.is_err() {
             // The first error is the one to report.
@@ -315,4 +329,10 @@ impl RecordFile {
         // A capability handle cannot be synced itself.
         Ok(rustix::fs::fsync(open_dir(&self.dir, ".")?)?)
     }
+}
+
+fn write_whole(mut file: File, bytes: &[u8]) -> io::Result<File> {
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    Ok(file)
 }

@@ -37,8 +37,8 @@ const MAX_MESSAGE_BYTES: u64 = 16 << 10;
 /// A started sandbox.
 pub(crate) struct Running {
     child: Child,
-    /// Becomes readable when the helper or the bubblewrap that it became ends; none where the kernel does
-    /// not tell, or has told.
+    /// Becomes readable when the helper ends, which it does with bubblewrap; none where the kernel does not
+    /// tell, or has told.
     end_of_child: Option<OwnedFd>,
     reports: BufReader<File>,
     /// Passes signals on; its end is the end of everything inside.
@@ -151,7 +151,7 @@ impl Running {
     }
 
     /// Waits until there is something to read or everything has ended; says that there is not when
-    /// bubblewrap has ended without ending what it started.
+    /// the helper has ended before what it started.
     fn has_more(&self) -> bool {
         let Some(end_of_child) = &self.end_of_child else { return true };
         let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
@@ -167,10 +167,10 @@ impl Running {
         }
     }
 
-    /// Ends what outlived bubblewrap, as its own child does if somebody kills it at a bad moment: the child
-    /// then waits for a word of it for ever. Before it starts this program it is still in the helper's
-    /// process group, which keeps its number until the helper is waited for; afterwards the first process
-    /// inside ends by itself when nobody can relay signals to it any more.
+    /// Ends what outlived the helper or bubblewrap, if somebody killed one of them: a child of bubblewrap may
+    /// be waiting for a word of its parent for ever. Before it starts this program it is still in the
+    /// helper's process group, which keeps its number until the helper is waited for; afterwards the first
+    /// process inside ends by itself when nobody can relay signals to it any more.
     fn end_the_rest(&mut self) {
         self.end_of_child = None;
         self.relay = None;
@@ -178,7 +178,7 @@ impl Running {
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
     }
 
-    /// Waits for bubblewrap, once everything inside has ended.
+    /// Waits for the helper and so for bubblewrap, once everything inside has ended.
     pub(crate) fn wait(&mut self) -> io::Result<()> {
         let waited = self.child.wait();
         self.relay = None;

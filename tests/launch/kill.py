@@ -1,0 +1,89 @@
+"""Starts launches one after the other, kills a process of each at a random moment, and prints what is left.
+
+The arguments are how many, and the command. Every process that a launch starts stays a descendant of this
+one, whoever its parent was, so that none can hide. A line of JSON for each launch tells whom it killed, the
+program's own status, and the processes that did not end.
+"""
+
+import ctypes
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+COUNT, COMMAND = int(sys.argv[1]), sys.argv[2:]
+SET_CHILD_SUBREAPER = 36
+ROLES = ["program", "helper", "bubblewrap", "inner", "command"]
+if ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+    sys.exit("prctl")
+
+
+def role(arguments):
+    if arguments[1:2] == ["__skillfreeze-helper"]:
+        return "helper"
+    if arguments[1:2] == ["__skillfreeze-inner"]:
+        return "inner"
+    if arguments[0].endswith("bwrap"):
+        return "bubblewrap"
+    return "program" if arguments == COMMAND else "command"
+
+
+def descendants():
+    """The processes below this one, by number, and what each is."""
+    parents, names = {}, {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat") as stat:
+                fields = stat.read().rpartition(")")[2].split()
+            with open(f"/proc/{name}/cmdline", errors="replace") as line:
+                arguments = line.read().split("\0")[:-1]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if fields[0] != "Z":
+            parents[int(name)] = int(fields[1])
+            names[int(name)] = arguments
+    below = {os.getpid()}
+    while True:
+        more = {number for number, parent in parents.items() if parent in below} - below
+        if not more:
+            break
+        below |= more
+    return {number: role(names[number]) for number in below - {os.getpid()} if names[number]}
+
+
+for turn in range(COUNT):
+    program = subprocess.Popen(COMMAND, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    aim, end = ROLES[turn % len(ROLES)], time.monotonic() + 20
+    there = {}
+    while aim not in there.values() and "command" not in there.values() and time.monotonic() < end:
+        there = descendants()
+    # A short-lived process was missed: another will do.
+    killed = aim if aim in there.values() else random.choice(sorted(set(there.values())))
+    time.sleep(random.choice((0, random.uniform(0, 0.004), random.uniform(0, 0.05))))
+    # bubblewrap is two processes.
+    number = random.choice([number for number, what in there.items() if what == killed])
+    try:
+        os.kill(number, signal.SIGKILL)
+    except ProcessLookupError:
+        # bubblewrap's first child may have ended meanwhile: there is nothing to see yet.
+        killed = "none"
+        program.kill()
+    # Everything ends by itself now, for the command would run for longer than anybody waits here.
+    status, end = None, time.monotonic() + 20
+    while time.monotonic() < end:
+        try:
+            number, ended = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            break
+        if number == program.pid:
+            status = os.waitstatus_to_exitcode(ended)
+            program.returncode = status
+        if number == 0:
+            time.sleep(0.002)
+    left = descendants()
+    print(json.dumps({"killed": killed, "status": status, "left": sorted(left.values())}), flush=True)
+    if left:
+        sys.exit("something is left")

@@ -1,0 +1,377 @@
+//! Sealing: what is sealed, by which way, and what is refused before the command starts.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::io::ioctl_fionread;
+use rustix::pipe::fcntl_setpipe_size;
+use serde_json::Value;
+use skillfreeze_testing::{Output, Runner, file, package, record_skip, set_mode, skip};
+
+use super::{Place, Way, events, wait_until};
+use crate::support::{codes, prepare, text};
+
+/// Becomes a program that cannot mount anything itself, while bubblewrap can.
+const NO_STAGE: &str = include_str!("no_stage.py");
+/// Prints the digest of each file of the skills.
+const DIGESTS: &str = "cd $SKILLS_DIR && find . -type f -print0 | sort -z | xargs -0 sha256sum";
+
+/// The program where no stage can be mounted, with status lines.
+fn run_without_stage(place: &Place, arguments: &[&str]) -> (Output, Vec<Value>) {
+    let mut run = place.env.command_of("sh", ["-c", super::WITH_STATUS, "sh", "python3", "-c", NO_STAGE]);
+    run.arg(place.env.program()).args(["run", "--status-fd", "3"]).args(arguments);
+    let output = Output::of(&mut run);
+    (output, place.lines())
+}
+
+fn knows_the_system_calls() -> bool {
+    let knows = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+    if !knows {
+        record_skip("the number of unshare(2) is known for x86_64 and aarch64 only");
+    }
+    knows
+}
+
+#[test]
+fn memory_files_are_taken_where_no_stage_can_be_mounted() {
+    for place in Place::each().filter(|_| knows_the_system_calls()) {
+        let command = ["--", "sh", "-c", "echo $SKILLS_INTEGRITY; cat $SKILLS_DIR/demo/SKILL.md"];
+        let (output, lines) = run_without_stage(&place, &[&[place.digest.as_str()], &command[..]].concat());
+        let skill = fs::read_to_string(place.snapshot.join("demo/SKILL.md")).unwrap();
+        assert_eq!(output.ok(), format!("sealed\n{skill}"));
+        assert_eq!(events(&lines), ["planned", "verified", "planned", "sealed", "started", "exited"]);
+        assert_eq!((&lines[0]["how"], &lines[2]["how"]), (&"staged-tmpfs".into(), &"sealed-memfd".into()));
+        assert_eq!(lines[0]["run"], lines[2]["run"]);
+        let launch = &place.record()["launch"];
+        assert_eq!((&launch["integrity"], &launch["how"]), (&"sealed".into(), &"sealed-memfd".into()));
+        place.verify();
+    }
+}
+
+/// If the machine loses power while the command runs, the record that is left says how it ran.
+#[test]
+fn the_record_names_the_way_that_was_taken_while_the_command_runs() {
+    for place in Place::each().filter(|_| knows_the_system_calls()) {
+        let mut run = place.env.command_of("python3", ["-c", NO_STAGE]);
+        run.arg(place.env.program()).args(["run", &place.digest, "--", "sh", "-c", "echo ready; read x"]);
+        let mut child = run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        let record = place.record();
+        assert_eq!(
+            (&record["outcome"], &record["launch"]["how"]),
+            (&"started".into(), &"sealed-memfd".into())
+        );
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_stage_that_was_asked_for_is_had_or_nothing_starts() {
+    for place in Place::each().filter(|_| knows_the_system_calls()) {
+        let arguments = ["--json", &place.digest, "--seal", "staged-tmpfs", "--", "echo", "started"];
+        let (output, lines) = run_without_stage(&place, &arguments);
+        let error = output.fails(125, "seal-unavailable");
+        assert!(error["hint"].is_string() && text(&error["message"]).contains("not permitted"), "{error}");
+        assert_eq!(
+            (output.stdout.as_str(), events(&lines).join(" ")),
+            ("", "planned verified seal-unavailable".into())
+        );
+        assert_eq!(place.record()["outcome"], "failed");
+    }
+}
+
+#[test]
+fn doctor_says_which_way_sealing_takes() {
+    for place in Place::each() {
+        let checks = |output: &Output| {
+            let found = output.json();
+            (found["how"].clone(), codes(&found["checks"]), found)
+        };
+        let (how, _, found) = checks(&place.env.run(["doctor", "--json"]));
+        assert_eq!((&how, &found["integrity"]), (&"staged-tmpfs".into(), &"sealed".into()));
+        if !knows_the_system_calls() {
+            continue;
+        }
+        let mut doctor = place.env.command_of("python3", ["-c", NO_STAGE]);
+        let (how, codes, found) =
+            checks(&Output::of(doctor.arg(place.env.program()).args(["doctor", "--json"])));
+        assert_eq!((&how, &found["integrity"]), (&"sealed-memfd".into(), &"sealed".into()));
+        assert!(codes.iter().any(|(code, _)| code == "seal-unavailable"), "{found}");
+        let stage =
+            found["checks"].as_array().unwrap().iter().find(|check| check["name"] == "stage").unwrap();
+        assert!(!text(&stage["fix"]).is_empty() && stage["ok"] == false, "{stage}");
+    }
+}
+
+/// A pipe in which one more status line finds room and a second one does not, so that a launch waits
+/// between the check and the sealing until it is read.
+struct Gate {
+    reader: fs::File,
+    path: PathBuf,
+    filled: u64,
+}
+
+impl Gate {
+    /// Room for a line of some 220 bytes, and not for the next, of some 100.
+    const ROOM: usize = 290;
+
+    fn new(place: &Place) -> Self {
+        let path = place.work("gate");
+        mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
+        set_mode(&path, 0o666);
+        let mut reader = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let size = fcntl_setpipe_size(reader.as_fd(), 4096).unwrap();
+        let filling = vec![b'\n'; size - Self::ROOM];
+        reader.write_all(&filling).unwrap();
+        Self { reader, path, filled: filling.len() as u64 }
+    }
+
+    /// Waits until the first line is in.
+    fn wait(&self) {
+        wait_until(|| ioctl_fionread(self.reader.as_fd()).unwrap() > self.filled);
+    }
+
+    /// Lets everything pass; gives the lines.
+    fn open(self) -> Vec<Value> {
+        // Nothing of the size that a pipe has is left to wait for: all writers have gone at the end.
+        let mut reader = BufReader::new(fs::File::open(&self.path).unwrap());
+        drop(self.reader);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        let lines = text.lines().filter(|line| !line.is_empty());
+        lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+#[test]
+fn what_changes_between_the_check_and_the_sealing_is_never_started() {
+    for place in Place::each_of(&[Way::Stage, Way::MemoryFiles]) {
+        for (script, fault) in [
+            (
+                "chmod 644 $1/demo/SKILL.md; echo evil >>$1/demo/SKILL.md; chmod 444 $1/demo/SKILL.md",
+                "wrong-size",
+            ),
+            (
+                "chmod 644 $1/demo/SKILL.md; printf - | dd of=$1/demo/SKILL.md conv=notrunc seek=9 bs=1 2>/dev/null; chmod 444 $1/demo/SKILL.md",
+                "wrong-hash",
+            ),
+            ("chmod 755 $1/demo; rm $1/demo/SKILL.md; chmod 555 $1/demo", "missing"),
+            ("chmod 755 $1/demo; touch $1/demo/new; chmod 555 $1/demo", "unexpected"),
+            ("chmod 755 $1/demo; ln -sf /etc/passwd $1/demo/SKILL.md; chmod 555 $1/demo", "wrong-type"),
+            (
+                "chmod 644 $1/.snapshot.json; echo >>$1/.snapshot.json; chmod 444 $1/.snapshot.json",
+                "manifest-digest",
+            ),
+            ("chmod 755 $1/demo", "wrong-mode"),
+            (
+                "chmod 644 $1/demo/SKILL.md; truncate -s 1T $1/demo/SKILL.md; chmod 444 $1/demo/SKILL.md",
+                "wrong-size",
+            ),
+        ] {
+            let place = Place { way: place.way, ..Place::new(place.env.runner()) };
+            let gate = Gate::new(&place);
+            let mut run = place.env.command_of("sh", ["-c", r#"exec "$@" 3>>gate"#, "sh"]);
+            run.arg(place.env.program()).args(["run", "--json", "--status-fd", "3", &place.digest]);
+            run.args(place.options()).args(["--", "echo", "started"]);
+            let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            gate.wait();
+            // The snapshot has been checked, and nothing else has been done.
+            let changed = place.env.command_of("sh", ["-ec", script, "sh"]).arg(&place.snapshot).status();
+            assert!(changed.unwrap().success());
+            let lines = gate.open();
+            let output = child.wait_with_output().unwrap();
+            assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(125), &b""[..]), "{script}");
+            assert_eq!(events(&lines), ["planned", "verified", "integrity"], "{script}");
+            let error: Value = serde_json::from_slice(&output.stderr).unwrap();
+            assert_eq!(error["code"], "integrity", "{script}: {error}");
+            let faults = codes(&error["details"]["faults"]);
+            assert!(faults.iter().any(|(code, _)| code == fault), "{script}: {error}");
+            let record = place.record();
+            assert_eq!(
+                (&record["outcome"], &record["error"]["code"]),
+                (&"failed".into(), &"integrity".into())
+            );
+        }
+    }
+}
+
+/// How deep a file of a package may lie: so many directories, and the file.
+const DEPTH: usize = 31;
+
+/// A place with one more package, `big`, of many small files and of directories that go deep.
+fn with_many_files(place: &mut Place, files: usize) {
+    let big = package(place.work("src"), "big");
+    for index in 0..files - DEPTH - 1 {
+        file(big.join(format!("many/{index:05}-{}", "long".repeat(10))), format!("{index}\n"));
+    }
+    let mut deep = big;
+    for index in 0..DEPTH {
+        deep = deep.join(format!("d{index}"));
+        file(deep.join("x"), format!("{index}\n"));
+    }
+    (place.digest, place.snapshot) = prepare(&place.env, "src");
+}
+
+/// What is in the snapshot, by `sha256sum`.
+fn digests(place: &Place) -> String {
+    let mut digests = place.env.command_of("sh", ["-c", DIGESTS]);
+    Output::of(digests.env("SKILLS_DIR", &place.snapshot)).ok().to_owned()
+}
+
+#[test]
+fn a_stage_holds_thousands_of_files_and_deep_directories() {
+    for mut place in Place::each_of(&[Way::Stage]) {
+        with_many_files(&mut place, 4096);
+        let expected = digests(&place);
+        assert_eq!(place.run(&[], &["sh", "-c", DIGESTS]).ok(), expected);
+        assert!(expected.lines().count() >= 4096);
+        let modes = "cd $SKILLS_DIR && find . -printf '%m %y %p\\n' | sort";
+        let outside =
+            Output::of(place.env.command_of("sh", ["-c", modes]).env("SKILLS_DIR", &place.snapshot));
+        assert_eq!(place.run(&[], &["sh", "-c", modes]).ok(), outside.ok());
+    }
+}
+
+#[test]
+fn memory_files_are_as_many_as_the_limits_allow() {
+    for mut place in Place::each_of(&[Way::MemoryFiles]) {
+        with_many_files(&mut place, 1200);
+        let expected = digests(&place);
+        let limited = |limit: &str, command: &[&str]| {
+            let program = place.env.program().to_str().unwrap();
+            let script = format!("{limit} && exec \"$@\"");
+            let mut run = place.env.command_of("sh", ["-c", &script, "sh", program, "run", "--json"]);
+            Output::of(run.arg(&place.digest).args(place.options()).arg("--").args(command))
+        };
+        // The limit is raised for the launch, and is the caller's again for the command.
+        let script = format!("ulimit -Sn >&2; {DIGESTS}");
+        let output = limited("ulimit -Sn 256", &["sh", "-c", &script]);
+        assert_eq!((output.ok(), output.stderr.as_str()), (expected.as_str(), "256\n"));
+        let error = limited("ulimit -n 600", &["echo", "started"]).fails(125, "descriptor-limit");
+        assert!(text(&error["message"]).contains("600") && error["hint"].is_string(), "{error}");
+    }
+    for mut place in Place::each_of(&[Way::MemoryFiles]) {
+        with_many_files(&mut place, 1800);
+        let output = place.run(&["--json"], &["echo", "started"]);
+        let error = output.fails(125, "seal-too-many-files");
+        assert!(text(&error["message"]).contains("9000") && error["hint"].is_string(), "{error}");
+        assert_eq!(output.stdout, "");
+    }
+}
+
+/// A machine that says it has little memory: nothing is started that it cannot hold.
+#[test]
+fn a_machine_with_too_little_memory_seals_nothing() {
+    if !Runner::available().contains(&Runner::Root) {
+        skip!("only root mounts over /proc/meminfo");
+    }
+    for place in Place::each().filter(Place::is_roots) {
+        file(place.work("meminfo"), "MemTotal: 64 kB\nMemAvailable: 8 kB\n");
+        let script = "mount --bind meminfo /proc/meminfo && exec \"$@\"";
+        let run = |options: &[&str]| {
+            let mut run = place.env.command_of("unshare", ["-m", "sh", "-c", script, "sh"]);
+            run.arg(place.env.program()).args(["run", "--json", &place.digest]).args(options);
+            Output::of(run.args(["--", "echo", "started"]))
+        };
+        for options in
+            [&[][..], &["--seal", "staged-tmpfs"], &["--seal", "sealed-memfd"], &["--require", "sealed"]]
+        {
+            let output = run(options);
+            let error = output.fails(125, "seal-memory");
+            assert!(text(&error["message"]).contains("0 MiB are available"), "{error}");
+            assert!(error["hint"].is_string() && output.stdout.is_empty(), "{error}");
+        }
+        assert!(place.records().is_empty());
+        // The plan is refused, not the machine: what takes no memory goes further.
+        assert!(!run(&["--require", "read-only"]).stderr.contains("seal-memory"));
+    }
+}
+
+/// A memory control group with a limit, removed at the end; none where none can be made.
+struct ControlGroup(PathBuf);
+
+impl ControlGroup {
+    fn new(limit: u64) -> Option<Self> {
+        let name = format!("skillfreeze-{}", std::process::id());
+        for (top, file) in
+            [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")]
+        {
+            let group = Path::new(top).join(&name);
+            if fs::create_dir(&group).is_err() {
+                continue;
+            }
+            let group = Self(group);
+            if fs::write(group.0.join(file), limit.to_string()).is_ok() {
+                return Some(group);
+            }
+        }
+        None
+    }
+}
+
+impl Drop for ControlGroup {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_control_group_with_too_little_memory_seals_nothing() {
+    for mut place in Place::each().filter(Place::is_roots) {
+        let big = package(place.work("src"), "big");
+        file(big.join("data"), vec![7; 64 << 20]);
+        (place.digest, place.snapshot) = prepare(&place.env, "src");
+        for (limit, refused) in [(48 << 20, true), (1 << 30, false)] {
+            let Some(group) = ControlGroup::new(limit) else { skip!("no memory control group can be made") };
+            let script = "echo $$ >$1/cgroup.procs && shift && exec \"$@\"";
+            let mut run = place.env.command_of("sh", ["-c", script, "sh"]);
+            run.arg(&group.0).arg(place.env.program()).args(["run", "--json", &place.digest]);
+            let output = Output::of(run.args(["--", "echo", "started"]));
+            if refused {
+                output.fails(125, "seal-memory");
+                assert_eq!(output.stdout, "");
+            } else {
+                assert_eq!(output.ok(), "started\n");
+            }
+        }
+    }
+}
+
+/// Nobody outside the launch can see what it holds, and nothing is left of it.
+#[test]
+fn a_seal_is_gone_with_its_launch() {
+    for place in Place::each_of(&[Way::Stage, Way::MemoryFiles]) {
+        let mounts = || fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let before = mounts();
+        let mut command = place.command(&[], &["sh", "-c", "echo ready; read x; exit 0"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!((line.as_str(), mounts()), ("ready\n", before.clone()));
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+        assert_eq!(mounts(), before);
+    }
+}
+
+/// What a package may have that a file system could make something of arrives as its bytes alone.
+#[test]
+fn no_mode_beyond_reading_and_executing_comes_in() {
+    for place in Place::each_way() {
+        let find = "find $SKILLS_DIR ! -type f ! -type d -o -perm /7222 -o -type d ! -perm 555";
+        assert_eq!(place.run(&[], &["sh", "-c", find]).ok(), "");
+        let flags = "grep ' /skills ' /proc/self/mountinfo | cut -d' ' -f6";
+        let output = place.run(&[], &["sh", "-c", flags]);
+        let flags: Vec<&str> = output.ok().trim().split(',').collect();
+        for flag in ["ro", "nosuid", "nodev"] {
+            assert!(flags.contains(&flag), "{flags:?}");
+        }
+    }
+}
