@@ -34,19 +34,29 @@ fn a_command_that_kills_itself_is_looked_after_like_any_other() {
     }
 }
 
+/// Who is killed of the processes between the program and the command.
+const KILL: [&str; 2] = [
+    // The helper, the program's only child.
+    "pkill -9 -P $1",
+    // bubblewrap, the helper's.
+    "pkill -9 -P $(pgrep -P $1)",
+];
+
 /// The kernel may end the sandbox when memory runs out, and the command can bring that about.
 #[test]
 fn a_sandbox_that_was_killed_is_looked_after() {
-    for place in Place::each_way() {
+    for (place, kill) in Place::each_way().flat_map(|place| {
+        let again = Place { way: place.way, ..Place::new(place.env.runner()) };
+        [place, again].into_iter().zip(KILL)
+    }) {
         open_up(&place, "ws");
         let script = "mkdir -p .agents/skills/evil; touch planted; sleep 60";
         let mut command = place.command(&["--json", "--workspace", "ws"], &["sh", "-c", script]);
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
         let child = command.spawn().unwrap();
         super::wait_until(|| place.work("ws/planted").exists());
-        // The helper became bubblewrap, whose parent is the program.
         let parent = child.id().to_string();
-        assert!(Output::of(std::process::Command::new("pkill").args(["-9", "-P", &parent])).status == 0);
+        Output::of(std::process::Command::new("sh").args(["-c", kill, "sh", &parent])).ok();
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(125));
         let error: serde_json::Value =

@@ -87,7 +87,6 @@ fn launch_beside_a_hostile_process(way: Way) {
         }
         hostile.stop();
         // Neither half says anything if the other is empty.
-        println!("{:?} {:?}: {started} started, refused: {refused:?}", place.env.runner(), place.way());
         assert!(started > 0 && !refused.is_empty(), "{started} started, {refused:?}");
         place.verify();
         assert!(fs::metadata(place.work("stop")).is_ok());

@@ -21,14 +21,17 @@ if ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
     sys.exit("prctl")
 
 
-def role(arguments):
+def role(number, arguments):
+    """What a process is in a launch: `other` is one that only says what it can do, or is yet to become one."""
     if arguments[1:2] == ["__skillfreeze-helper"]:
         return "helper"
     if arguments[1:2] == ["__skillfreeze-inner"]:
         return "inner"
     if arguments[0].endswith("bwrap"):
-        return "bubblewrap"
-    return "program" if arguments == COMMAND else "command"
+        return "bubblewrap" if arguments[1:2] == ["--args"] else "other"
+    if arguments == COMMAND:
+        return "program" if number == program.pid else "other"
+    return "command"
 
 
 def descendants():
@@ -51,7 +54,7 @@ def descendants():
         if not more:
             break
         below |= more
-    return {number: role(names[number]) for number in below - {os.getpid()} if names[number]}
+    return {number: role(number, names[number]) for number in below - {os.getpid()} if names[number]}
 
 
 for turn in range(COUNT):
@@ -61,10 +64,11 @@ for turn in range(COUNT):
     while aim not in there.values() and "command" not in there.values() and time.monotonic() < end:
         there = descendants()
     # A short-lived process was missed: another will do.
-    killed = aim if aim in there.values() else random.choice(sorted(set(there.values())))
+    killed = aim if aim in there.values() else random.choice(sorted(set(there.values()) - {"other"}))
     time.sleep(random.choice((0, random.uniform(0, 0.004), random.uniform(0, 0.05))))
-    # bubblewrap is two processes.
-    number = random.choice([number for number, what in there.items() if what == killed])
+    # bubblewrap is two processes; any other may have just forked what is yet to become another.
+    numbers = [number for number, what in there.items() if what == killed]
+    number = random.choice(numbers) if killed == "bubblewrap" else min(numbers)
     try:
         os.kill(number, signal.SIGKILL)
     except ProcessLookupError:

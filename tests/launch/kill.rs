@@ -54,7 +54,6 @@ fn kill_processes_of_launches(way: Way) {
             *killed.entry(text(&launch["killed"])).or_insert(0) += 1;
         }
         // One of each kind, or the moments were not what they should be.
-        println!("{:?} {way:?}: {killed:?}", place.env.runner());
         for process in ["program", "helper", "bubblewrap", "inner", "command"] {
             assert!(killed.contains_key(process), "{process} was never killed: {killed:?}");
         }
