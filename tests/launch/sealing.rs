@@ -87,6 +87,25 @@ fn a_stage_that_was_asked_for_is_had_or_nothing_starts() {
     }
 }
 
+/// The stage is mounted over a directory from which nothing is bound; where each has a use, there is none.
+#[test]
+fn a_stage_needs_a_directory_that_nothing_is_bound_from() {
+    for place in Place::each() {
+        let directories = ["/mnt", "/media", "/srv", "/opt", "/home"];
+        let there = directories.iter().filter(|path| Path::new(path).is_dir());
+        let binds: Vec<String> = there.map(|path| format!("--ro-bind={path}:/bound{path}")).collect();
+        let mut options: Vec<&str> = binds.iter().map(String::as_str).collect();
+        options.push("--json");
+        place.run(&options, &["cat", "$SKILLS_DIR/demo/SKILL.md"]).ok();
+        assert_eq!(place.record()["launch"]["how"], "sealed-memfd");
+        options.extend(["--seal", "staged-tmpfs"]);
+        place.run(&options, &["true"]).fails(125, "seal-unavailable");
+        // One that is free is enough.
+        let free: Vec<&str> = options.into_iter().filter(|option| !option.contains("/srv")).collect();
+        place.run(&free, &["true"]).ok();
+    }
+}
+
 #[test]
 fn doctor_says_which_way_sealing_takes() {
     for place in Place::each() {
@@ -291,6 +310,27 @@ fn a_machine_with_too_little_memory_seals_nothing() {
         assert!(place.records().is_empty());
         // The plan is refused, not the machine: what takes no memory goes further.
         assert!(!run(&["--require", "read-only"]).stderr.contains("seal-memory"));
+    }
+}
+
+/// Memory files need the snapshot's memory twice, which is looked for when they are fallen back to.
+#[test]
+fn memory_for_one_copy_is_not_enough_for_memory_files() {
+    if !Runner::available().contains(&Runner::Root) {
+        skip!("only root mounts over /proc/meminfo");
+    }
+    for place in Place::each().filter(|place| place.is_roots() && knows_the_system_calls()) {
+        // A page for each of four files and a kibibyte for each of seven inodes are 23.
+        file(place.work("meminfo"), "MemAvailable: 30 kB\n");
+        let script = "mount --bind meminfo /proc/meminfo && exec 3>status && exec \"$@\"";
+        let mut run =
+            place.env.command_of("unshare", ["-m", "sh", "-c", script, "sh", "python3", "-c", NO_STAGE]);
+        run.arg(place.env.program()).args(["run", "--json", "--status-fd", "3", &place.digest]);
+        let output = Output::of(run.args(["--", "echo", "started"]));
+        output.fails(125, "seal-memory");
+        assert_eq!(output.stdout, "");
+        assert_eq!(events(&place.lines()), ["planned", "verified", "planned", "seal-memory"]);
+        assert_eq!(place.record()["error"]["code"], "seal-memory");
     }
 }
 
