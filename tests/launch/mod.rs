@@ -2,6 +2,7 @@
 
 mod after;
 mod attack;
+mod between;
 mod bubblewrap;
 mod environment;
 mod files;
