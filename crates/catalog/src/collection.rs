@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use serde::Deserialize;
 use skillfreeze_manifest::{Diagnostic, EntryKind, Severity, SkillId, Stamp, open_file};
 
-use crate::catalog::{Found, LeftOut};
+use crate::found::{Found, LeftOut};
 
 /// The file that makes a directory a collection.
 pub const COLLECTION_FILE: &str = "COLLECTION.json";

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use skillfreeze_manifest::{Diagnostic, Form, Limits, Severity, SkillId, for_each, open_dir};
 
-use crate::catalog::{Catalog, CatalogSource, Found, LeftOut, Place};
+use crate::catalog::{Catalog, CatalogSource};
 use crate::collection::Collection;
 use crate::equal::{same_directory, same_file};
+use crate::found::{Found, LeftOut, Place};
+use crate::scan::{ScanError, ScanOptions};
 
 /// Which of several packages with one id wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -33,12 +35,15 @@ pub(crate) struct Everything {
 
 impl Catalog {
     /// Gives each id to one package.
+    ///
+    /// # Errors
+    /// [`ScanError::Cancelled`].
     pub(crate) fn resolve(
         sources: Vec<CatalogSource>,
         everything: Everything,
         policy: ConflictPolicy,
-        limits: &Limits,
-    ) -> Self {
+        options: &ScanOptions<'_>,
+    ) -> Result<Self, ScanError> {
         let Everything { packages, mut left_out, collections } = everything;
         let mut catalog = Self {
             sources,
@@ -64,9 +69,13 @@ impl Catalog {
             .iter()
             .flat_map(|(winner, others)| others.iter().map(move |other| (winner, other)))
             .collect();
-        let mut same =
-            for_each(pairs.len(), |index| catalog.same_content(pairs[index].0, pairs[index].1, limits))
-                .into_iter();
+        let same = for_each(pairs.len(), |index| {
+            !options.is_cancelled() && catalog.same_content(pairs[index].0, pairs[index].1, &options.limits)
+        });
+        if options.is_cancelled() {
+            return Err(ScanError::Cancelled);
+        }
+        let mut same = same.into_iter();
 
         for (mut winner, others) in groups {
             for mut other in others {
@@ -102,7 +111,7 @@ impl Catalog {
             (first.source, first.directory.as_bytes()).cmp(&(second.source, second.directory.as_bytes()))
         });
         catalog.left_out = left_out;
-        catalog
+        Ok(catalog)
     }
 
     fn is_reserved(&self, found: &Found) -> bool {
@@ -120,8 +129,8 @@ impl Catalog {
             is_reserved(left.source)
                 && left.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
         });
-        let invalid = invalid.filter_map(|left| left.route.rsplit('/').next().map(str::to_owned));
-        names.chain(invalid).filter(|name| name != ".").collect()
+        let invalid = invalid.filter_map(|left| left.own_name().map(str::to_owned));
+        names.chain(invalid).collect()
     }
 
     /// What is wrong with a package that has a name of another's, which is reserved.
@@ -153,7 +162,7 @@ impl Catalog {
         }
         let (Ok(first), Ok(second)) = (self.locate(first), self.locate(second)) else { return false };
         match first.form {
-            Form::File => same_file((&*first.root, &first.path), (&*second.root, &second.path)),
+            Form::File => same_file((&*first.root, &first.path), (&*second.root, &second.path), limits),
             Form::Directory => {
                 match (open_dir(&*first.root, &first.path), open_dir(&*second.root, &second.path)) {
                     (Ok(first), Ok(second)) => same_directory(first, second, limits),

@@ -67,6 +67,15 @@ pub(crate) enum SkillFileError {
 }
 
 impl SkillFileError {
+    /// Whether it says nothing of the package: the machine has no more descriptors or memory, or cannot
+    /// read its disk.
+    pub(crate) fn is_of_machine(&self) -> bool {
+        match self {
+            Self::DirectoryUnreadable { cause } | Self::Unreadable { cause } => is_of_machine(cause),
+            _ => false,
+        }
+    }
+
     pub(crate) fn of_directory(cause: io::Error) -> Self {
         if vanished(&cause) { Self::DirectoryVanished } else { Self::DirectoryUnreadable { cause } }
     }
@@ -172,6 +181,14 @@ fn open_flat(root: impl AsFd, path: &str) -> Result<File, SkillFileError> {
         }
         kind => Err(SkillFileError::WrongKind { kind }),
     }
+}
+
+/// Whether an error is the machine's and not that of what was opened.
+pub(crate) fn is_of_machine(cause: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(cause),
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO | Errno::NOBUFS)
+    )
 }
 
 /// Whether an error says that what was listed is gone, or something else by now.

@@ -99,7 +99,7 @@ fn the_same_content_is_one_package_in_two_places() {
         assert_eq!(left_out(&catalog), ["demo: shadowed-by"; 3]);
         let by =
             |source: &str| catalog.find_in(source, &id("demo")).map(|found| shown(&catalog, &found.place()));
-        assert_eq!(by("b").as_deref(), Some("a/demo"));
+        assert_eq!(by("b").as_deref(), Some("b/demo"), "what is named is what is read");
         assert_eq!(by("c").as_deref(), Some("c/demo"));
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use skillfreeze_catalog::{
-    Catalog, ConflictPolicy, Definition, Discovery, Layers, Layout, ScanError, ScanOptions,
+    Catalog, ConflictPolicy, Definition, Discovery, Layers, Layout, ScanError, ScanOptions, Scope,
 };
 use skillfreeze_manifest::Progress;
 
@@ -143,14 +143,16 @@ fn layers_that_did_not_change_are_kept_and_one_that_fails_costs_itself() {
     (0..3).for_each(|number| sources.package(&format!("user/u{number}")));
     (0..2).for_each(|number| sources.package(&format!("project/p{number}")));
     let layers = Layers::default();
-    let open = |scope: &'static str, rank| {
-        move |source: &mut Definition| (source.scope, source.rank) = (scope.to_owned(), rank)
+    let open = |scope: Scope, rank| {
+        move |source: &mut Definition| (source.scope, source.rank) = (scope.clone(), rank)
     };
+    // The ranks that they have by convention, which are the other way round.
+    let project = Scope::Project(sources.root("project"));
     let make = || {
         let list = vec![
-            sources.by_path("user", open("user", 500)),
+            sources.by_path("user", open(Scope::User, 500)),
             sources.by_path("project", |source| {
-                open("project", 600)(source);
+                open(project.clone(), 200)(source);
                 source.required = true;
             }),
         ];
@@ -177,7 +179,7 @@ fn layers_that_did_not_change_are_kept_and_one_that_fails_costs_itself() {
     let options = ScanOptions { max_packages: 2, ..ScanOptions::default() };
     assert_eq!(make().scan(&options).unwrap_err().code(), "scan-limit");
     let list = vec![sources.by_path("user", |source| {
-        open("user", 500)(source);
+        open(Scope::User, 500)(source);
         source.layout = Layout::Nested(2);
     })];
     let (_, count) = examined(&Discovery::new(list, ConflictPolicy::First).unwrap().with_layers(&layers));
