@@ -6,8 +6,10 @@
 use std::env;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use rustix::fs::OFlags;
 use skillfreeze::catalog::{Approval, ConfigLayers, ConfigText, Configuration, MAX_CONFIG_BYTES, RootPath};
 
 use crate::exit::Failure;
@@ -21,6 +23,8 @@ const SYSTEM_CONFIG: &str = "/etc/skillfreeze/skillfreeze.toml";
 /// A file that was read.
 struct ConfigFile {
     path: Utf8PathBuf,
+    /// Its device and inode.
+    identity: (u64, u64),
     bytes: Vec<u8>,
 }
 
@@ -59,10 +63,16 @@ pub(crate) fn refuse_approval(configuration: &Configuration) -> Result<(), Failu
 
 /// Reads what there is, and merges what it says.
 pub(crate) fn read(given: Option<&Utf8Path>, project: &Project) -> Result<Configuration, Failure> {
-    let given = given.map(|path| read_file(path).map_err(|error| unreadable(path, &error))).transpose()?;
     let own = read_in_project(project)?;
+    let given = given.map(|path| read_file(path).map_err(|error| unreadable(path, &error))).transpose()?;
+    // A file that is named and counts anyway counts once: the project's as what it is, for its paths are
+    // relative to it, the others as the one that was named.
+    let is_own = |given: &ConfigFile| own.as_ref().is_some_and(|own| own.identity == given.identity);
+    let given = given.filter(|given| !is_own(given));
+    let is_given = |file: &ConfigFile| given.as_ref().is_some_and(|given| given.identity == file.identity);
     let user = user_config().map(|path| read_optional(&path)).transpose()?.flatten();
-    let system = read_optional(Utf8Path::new(SYSTEM_CONFIG))?;
+    let user = user.filter(|file| !is_given(file));
+    let system = read_optional(Utf8Path::new(SYSTEM_CONFIG))?.filter(|file| !is_given(file));
     let root: RootPath = project.root().as_str().parse().map_err(|error| Failure::of("io", &error))?;
     let layers = ConfigLayers {
         given: given.as_ref().map(ConfigFile::text),
@@ -81,7 +91,10 @@ fn read_optional(path: &Utf8Path) -> Result<Option<ConfigFile>, Failure> {
     match read_file(path) {
         Ok(file) => Ok(Some(file)),
         // What should lie below a file is as absent as any.
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+                && std::fs::symlink_metadata(path).is_err() =>
+        {
             Ok(None)
         }
         Err(error) => Err(unreadable(path, &error)),
@@ -89,7 +102,9 @@ fn read_optional(path: &Utf8Path) -> Result<Option<ConfigFile>, Failure> {
 }
 
 fn read_file(path: &Utf8Path) -> io::Result<ConfigFile> {
-    read_open(path, File::open(path)?)
+    // Without waiting for the other end of a pipe.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    read_open(path, File::options().read(true).custom_flags(flags).open(path)?)
 }
 
 /// Reads a project's file, which must be the project's own and in it.
@@ -98,18 +113,24 @@ fn read_in_project(project: &Project) -> Result<Option<ConfigFile>, Failure> {
     let failed = |error: io::Error| unreadable(&path, &error);
     let file = match project.open_file(CONFIG_FILE) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // A link to nothing is there, and what it would narrow is not.
+        Err(error)
+            if error.kind() == io::ErrorKind::NotFound && std::fs::symlink_metadata(&path).is_err() =>
+        {
+            return Ok(None);
+        }
         Err(error) => return Err(failed(error)),
     };
     read_open(&path, file).map(Some).map_err(failed)
 }
 
 fn read_open(path: &Utf8Path, file: File) -> io::Result<ConfigFile> {
-    if !file.metadata()?.is_file() {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
         return Err(io::Error::other("it is no regular file"));
     }
     let mut bytes = Vec::new();
     // One byte more than there may be is refused as too large.
     file.take(MAX_CONFIG_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(ConfigFile { path: path.to_owned(), bytes })
+    Ok(ConfigFile { path: path.to_owned(), identity: (metadata.dev(), metadata.ino()), bytes })
 }

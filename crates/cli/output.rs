@@ -185,7 +185,7 @@ impl Output {
         let style = Style::new().fg_color(Some(color.into())).bold();
         let mut stderr = AutoStream::new(io::stderr().lock(), choice);
         // Nothing can be said to somebody who does not listen.
-        let _ = writeln!(stderr, "{style}{label}:{style:#} {}", printable(message));
+        let _ = writeln!(stderr, "{style}{label}:{style:#} {}", one_line(message));
     }
 }
 
@@ -232,7 +232,7 @@ fn fault_text(fault: &Value) -> String {
 /// Prints a failure as text on standard error, before it is known how the caller wants it.
 pub(crate) fn print_error(failure: &Failure) {
     // Nothing can be said to somebody who does not listen.
-    let _ = writeln!(io::stderr().lock(), "error: {}", printable(&failure.message));
+    let _ = writeln!(io::stderr().lock(), "error: {}", one_line(&failure.message));
 }
 
 /// Prints a failure as one line of JSON on standard error.

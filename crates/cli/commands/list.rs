@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use clap::Args;
+use serde_json::json;
 use skillfreeze::catalog::{Catalog, Document, Found, Hits, Query, SearchIndex};
 use skillfreeze::manifest::SkillId;
 use skillfreeze::preparer::Precedence;
@@ -81,6 +82,13 @@ impl List {
             Some(store) if sources.precedence == Precedence::Store => store.revisions()?,
             _ => Vec::new(),
         };
+        if let Some(wanted) = &self.collection
+            && !catalog.collections().iter().any(|collection| collection.id == *wanted)
+        {
+            let message = format!("there is no collection `{wanted}`");
+            let known: Vec<_> = catalog.collections().iter().map(|collection| &collection.id).collect();
+            return Err(Failure::new("collection-unknown", message).details(json!({ "collections": known })));
+        }
         let mut skills = rows(catalog, revisions, enablement);
         if !self.words.is_empty() {
             // What is not active is no answer to what there is.
