@@ -7,7 +7,7 @@ use std::sync::Arc;
 use camino::Utf8PathBuf;
 use cap_std::fs::Dir;
 use serde::Serialize;
-use skillfreeze_manifest::{Diagnostic, Digest, Severity, SkillId, Stamp, to_canonical_bytes};
+use skillfreeze_manifest::{Diagnostic, Digest, Severity, SkillId, Stamp, fold, to_canonical_bytes};
 
 use crate::collection::Collection;
 use crate::found::{Found, LeftOut, Reach};
@@ -50,7 +50,7 @@ pub struct Catalog {
     pub(crate) copies: Vec<Found>,
     pub(crate) left_out: Vec<LeftOut>,
     pub(crate) collections: Vec<Collection>,
-    /// Ids and directory names that are those of reserved sources alone.
+    /// Ids and directory names that are those of reserved sources alone, folded.
     pub(crate) reserved: BTreeSet<String>,
 }
 
@@ -129,11 +129,11 @@ impl Catalog {
         own.or_else(|| self.copies.iter().find(is_it))
     }
 
-    /// Whether a name, an id or a directory's, is that of a package of a reserved source, valid or not:
-    /// nothing else may have it.
+    /// Whether a name, an id or a directory's, is that of a package of a reserved source, valid or not,
+    /// whatever its case: nothing else may have it.
     #[must_use]
     pub fn reserves(&self, name: &str) -> bool {
-        self.reserved.contains(name)
+        self.reserved.contains(&fold(name))
     }
 
     /// What is wrong with a package of no reserved source that has this id and this directory name, if

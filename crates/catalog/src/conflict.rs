@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
-use skillfreeze_manifest::{Diagnostic, Form, Limits, Severity, SkillId, for_each, open_dir};
+use skillfreeze_manifest::{Diagnostic, Form, Limits, Severity, SkillId, fold, for_each, open_dir};
 
 use crate::catalog::{Catalog, CatalogSource};
-use crate::collection::Collection;
+use crate::collection::{self, Collection};
 use crate::equal::{same_directory, same_file};
 use crate::found::{Found, LeftOut, Place};
 use crate::scan::{ScanError, ScanOptions};
@@ -44,7 +44,10 @@ impl Catalog {
         policy: ConflictPolicy,
         options: &ScanOptions<'_>,
     ) -> Result<Self, ScanError> {
-        let Everything { packages, mut left_out, collections } = everything;
+        let Everything { mut packages, mut left_out, mut collections } = everything;
+        collection::refuse_later(&mut packages, &mut collections, |source| {
+            sources.get(source).is_some_and(|source| source.definition.reserved)
+        });
         let mut catalog = Self {
             sources,
             packages: Vec::new(),
@@ -118,7 +121,8 @@ impl Catalog {
         self.sources[found.source].definition.reserved
     }
 
-    /// Ids and directory names that are those of reserved sources alone, be their packages valid or not.
+    /// Ids and directory names that are those of reserved sources alone, be their packages valid or not,
+    /// folded.
     fn reserved_names(&self, packages: &[Found], left_out: &[LeftOut]) -> BTreeSet<String> {
         let is_reserved = |source: usize| self.sources[source].definition.reserved;
         let packages = packages.iter().filter(|found| is_reserved(found.source));
@@ -130,7 +134,7 @@ impl Catalog {
                 && left.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
         });
         let invalid = invalid.filter_map(|left| left.own_name().map(str::to_owned));
-        names.chain(invalid).collect()
+        names.chain(invalid).map(|name| fold(&name)).collect()
     }
 
     /// What is wrong with a package that has a name of another's, which is reserved.

@@ -133,6 +133,7 @@ fn what_is_bundled_cannot_be_shadowed() {
     sources.file("user/documents/SKILL.md", skill("more"));
     sources.package("user/broken");
     sources.package("user/free");
+    sources.file("user/PDF/SKILL.md", skill("shouted"));
     sources.package("same/pdf");
     for policy in [ConflictPolicy::First, ConflictPolicy::Last, ConflictPolicy::Error] {
         let open = |id: &str, rank: u32, reserved: bool| {
@@ -146,6 +147,7 @@ fn what_is_bundled_cannot_be_shadowed() {
         assert_eq!(
             left_out(&catalog),
             [
+                "PDF: reserved-name",
                 "broken: reserved-name",
                 "documents: reserved-name",
                 "mine: reserved-name",
@@ -159,7 +161,7 @@ fn what_is_bundled_cannot_be_shadowed() {
     }
     let alone = discovery(vec![sources.source("user", |_| {})]);
     let catalog = alone.scan(&ScanOptions::default()).unwrap();
-    assert_eq!(ids(&catalog), ["broken", "free", "more", "office", "other", "pdf"]);
+    assert_eq!(ids(&catalog), ["broken", "free", "more", "office", "other", "pdf", "shouted"]);
 }
 
 #[test]
