@@ -1,5 +1,6 @@
 //! What the program prints: data on standard output, talk on standard error.
 
+use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
 
 use anstream::stream::RawStream;
@@ -199,6 +200,12 @@ pub(crate) fn printable(text: &str) -> String {
         if is_plain(character) { plain.push(character) } else { plain.extend(character.escape_default()) }
     }
     plain
+}
+
+/// So many of something, `3 files` or `1 file`.
+pub(crate) fn counted<N: fmt::Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+    let ending = if number == N::from(1) { "" } else { "s" };
+    format!("{number} {noun}{ending}")
 }
 
 /// A text that stays on its line and does nothing to a terminal.

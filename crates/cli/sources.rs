@@ -58,8 +58,15 @@ enum ConflictsArg {
 impl SourceArgs {
     /// Fails where a source of the command line could not be used, after what there is was shown.
     pub(crate) fn refuse_faults(&self, catalog: &Catalog) -> Result<(), Failure> {
-        let mut faults = catalog.sources().iter().filter_map(|source| source.fault.as_ref());
-        match faults.next().filter(|_| !self.source.is_empty()) {
+        let faulty = |source: &&CatalogSource| source.fault.is_some() && !self.source.is_empty();
+        let Some(source) = catalog.sources().iter().find(faulty) else { return Ok(()) };
+        match &source.fault {
+            Some(fault) if fault.path.is_some() => {
+                let mut fault = fault.clone();
+                fault.path = fault.path.map(|path| source.definition.path.join(path).into_string());
+                let place = fault.place().unwrap_or_default();
+                Err(Failure::new(fault.code, format!("{place}: {}", fault.message)))
+            }
             Some(fault) => Err(Failure::new(fault.code, fault.message.clone())),
             None => Ok(()),
         }

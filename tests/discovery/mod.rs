@@ -11,6 +11,7 @@ mod planting;
 mod precedence;
 mod refusals;
 mod selection;
+mod shown;
 
 use std::os::unix::fs::symlink;
 use std::path::Path;

@@ -167,7 +167,8 @@ pub(crate) fn refuse_later(
     for found in packages {
         let later = found.collection.take_if(|id| owners.get(id).is_some_and(|owner| *owner != found.source));
         if let Some(id) = later {
-            let message = format!("another source has the collection `{id}`, so this is listed outside of it");
+            let message =
+                format!("another source has the collection `{id}`, so this is listed outside of it");
             found.diagnostics.push(Diagnostic::new(Severity::Info, "collection-shadowed", message));
         }
     }

@@ -166,6 +166,12 @@ impl LeftOut {
         self.route != "." || self.directory == "."
     }
 
+    /// Whether it is a directory or a file, if it is meant as a package.
+    #[must_use]
+    pub fn form(&self) -> Option<Form> {
+        self.reach.map(|reach| reach.form)
+    }
+
     /// What it is called where it lies, if it is meant as a package: its directory's name, of a file without
     /// `.md`.
     #[must_use]

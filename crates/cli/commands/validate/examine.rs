@@ -206,7 +206,10 @@ fn is_note(left: &LeftOut) -> bool {
 
 fn nothing_in(source: &CatalogSource) -> Failure {
     let failure = Failure::new("not-found", format!("`{}` holds no package", source.definition.id));
-    failure.hint("a package is a directory with a `SKILL.md`; `--layout` says where packages lie")
+    failure.hint(
+        "a package is a directory with a `SKILL.md`; `--layout` says where packages lie; without a path, \
+         what `list` finds is examined",
+    )
 }
 
 /// Adds the reports of files that were named one by one. The scan knows nothing of them, so that who
