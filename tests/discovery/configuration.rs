@@ -158,19 +158,18 @@ fn limits_apply_to_all_that_is_taken() {
                 fs::remove_file(of_user).unwrap();
             }
         }
-        for (limit, of_scan, of_add) in [
-            ("skill_bytes = 20", "skill-md-too-large", "limit-skill-bytes"),
-            ("front_matter_bytes = 20", "fm-too-large", "fm-too-large"),
-        ] {
+        for (limit, fault) in
+            [("skill_bytes = 20", "limit-skill-bytes"), ("front_matter_bytes = 20", "fm-too-large")]
+        {
             file(user_file(&env), format!("[limits]\n{limit}\n"));
             let listed = list_in(&env, &root, &[]);
             assert_eq!(
                 left_out(&listed),
-                ["big", "small"].map(|id| format!("project-agents/{id}: {of_scan}")),
+                ["big", "small"].map(|id| format!("project-agents/{id}: {fault}")),
                 "{limit}"
             );
             let added = run_in(&env, &root, &["add", ".agents/skills/small", "--json"]);
-            assert!(added.status == 6 && added.stderr.contains(of_add), "{added:?}");
+            assert!(added.status == 6 && added.stderr.contains(fault), "{added:?}");
         }
         file(user_file(&env), "[limits]\npackages = 1\n");
         let error = run_in(&env, &root, &["list", "--json"]).fails(6, "scan-limit");

@@ -89,7 +89,7 @@ impl SkillFileError {
             Self::WrongKind { kind: EntryKind::Directory } => (Severity::Error, "wrong-type"),
             Self::WrongKind { .. } => (Severity::Error, "special-file"),
             Self::Link(error) => (Severity::Error, error.code()),
-            Self::TooLarge { .. } => (Severity::Error, "skill-md-too-large"),
+            Self::TooLarge { .. } => (Severity::Error, "limit-skill-bytes"),
         };
         // A diagnostic is text without a cause, so the text has it.
         let message = match self.source() {
@@ -308,7 +308,7 @@ mod tests {
                 assert_eq!((read.size, read.head.len()), (size as u64, head), "{size}");
             }
             place.write(file, body((1 << 20) + 1));
-            assert_eq!(place.code(path, form, &[]), "skill-md-too-large");
+            assert_eq!(place.code(path, form, &[]), "limit-skill-bytes");
             // The parser says more of what has no front matter to begin with.
             place.write(file, vec![b'x'; (1 << 20) + 1]);
             assert_eq!(place.read(path, form, &[]).unwrap().head.len(), most + 1);

@@ -33,7 +33,7 @@ fn a_fault_is_its_package_s_alone() {
         left_out(&catalog),
         [
             "b\\xff: path-not-utf8",
-            "body: skill-md-too-large",
+            "body: limit-skill-bytes",
             "bomb: fm-too-deep",
             "empty: no-skill-file",
             "fifo: special-file",
@@ -213,7 +213,7 @@ fn a_list_is_whole_or_an_error() {
     let options = ScanOptions { limits, ..ScanOptions::default() };
     let catalog = discovery.scan(&options).unwrap();
     assert_eq!(catalog.left_out().len(), 300);
-    assert_eq!(catalog.left_out()[0].diagnostics[0].code, "skill-md-too-large");
+    assert_eq!(catalog.left_out()[0].diagnostics[0].code, "limit-skill-bytes");
 }
 
 /// What lies about beside the packages counts too, and is counted to its end.
