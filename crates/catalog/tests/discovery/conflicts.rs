@@ -119,9 +119,7 @@ fn the_same_directory_is_one_package_however_it_is_reached() {
     let sources = Sources::new();
     sources.package("src/real");
     sources.link("real", "src/alias");
-    let allow = |source: &mut skillfreeze_catalog::Definition| {
-        source.links = skillfreeze_catalog::Links::Allow;
-    };
+    let allow = |source: &mut Definition| source.links = Links::Allow;
     let catalog = scan(vec![sources.source("src", allow)]);
     // The names come from the front matter, so that both are `real`.
     assert_eq!(places(&catalog), ["real: src/alias"]);

@@ -1,6 +1,7 @@
 //! What a catalog knows of what it saw, and what is kept of a scan for the next.
 
 use std::fs;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -189,10 +190,11 @@ fn layers_that_did_not_change_are_kept_and_one_that_fails_costs_itself() {
 
 /// Overwrites a file where it lies, and gives it a time that it has not had.
 fn edit(sources: &Sources, path: &str, content: &str, seconds: u64) {
-    let mut file = fs::OpenOptions::new().write(true).truncate(true).open(sources.path(path)).unwrap();
-    std::io::Write::write_all(&mut file, content.as_bytes()).unwrap();
+    let mut file =
+        fs::OpenOptions::new().write(true).truncate(true).open(sources.path(path)).expect("it is there");
+    file.write_all(content.as_bytes()).expect("it is writable");
     // Else two states within one tick of the clock look the same.
-    file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+    file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds)).expect("it is ours");
 }
 
 /// Nothing but the file itself shows that: neither its directory nor any package changes.
