@@ -7,6 +7,7 @@ mod entries;
 mod front_matter;
 mod links;
 mod paging;
+mod places;
 mod planting;
 mod precedence;
 mod refusals;

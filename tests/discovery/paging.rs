@@ -86,9 +86,14 @@ fn pages_make_up_the_whole_in_its_order() {
         }
         let shown = env.run(["list", "--source", "src", "--limit", "2"]);
         assert!(shown.ok().contains("`--offset 2` shows more"), "{shown:?}");
-        for wrong in
-            [&["--limit", "0"][..], &["--limit", "-1"], &["--offset", "x"], &["--collection", "../x"]]
-        {
+        for wrong in [
+            &["--limit", "0"][..],
+            &["--limit", "-1"],
+            &["--offset", "x"],
+            &["--collection", "../x"],
+            &["--max-packages", "0"],
+            &["--max-packages", "-1"],
+        ] {
             env.run([&["list", "--source", "src", "--json"], wrong].concat()).fails(2, "usage");
         }
     }
