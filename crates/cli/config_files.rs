@@ -12,6 +12,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use rustix::fs::OFlags;
 use skillfreeze::catalog::{Approval, ConfigLayers, ConfigText, Configuration, MAX_CONFIG_BYTES, RootPath};
 
+use crate::context::leads_nowhere;
 use crate::exit::Failure;
 use crate::project::Project;
 
@@ -65,14 +66,15 @@ pub(crate) fn refuse_approval(configuration: &Configuration) -> Result<(), Failu
 pub(crate) fn read(given: Option<&Utf8Path>, project: &Project) -> Result<Configuration, Failure> {
     let own = read_in_project(project)?;
     let given = given.map(|path| read_file(path).map_err(|error| unreadable(path, &error))).transpose()?;
-    // A file that is named and counts anyway counts once: the project's as what it is, for its paths are
-    // relative to it, the others as the one that was named.
-    let is_own = |given: &ConfigFile| own.as_ref().is_some_and(|own| own.identity == given.identity);
-    let given = given.filter(|given| !is_own(given));
-    let is_given = |file: &ConfigFile| given.as_ref().is_some_and(|given| given.identity == file.identity);
     let user = user_config().map(|path| read_optional(&path)).transpose()?.flatten();
-    let user = user.filter(|file| !is_given(file));
-    let system = read_optional(Utf8Path::new(SYSTEM_CONFIG))?.filter(|file| !is_given(file));
+    let system = read_optional(Utf8Path::new(SYSTEM_CONFIG))?;
+    // A file that is named and counts anyway counts once: the project's and the system's as what they are,
+    // for what they may say is another matter, the user's as the one that was named.
+    let is_same = |file: &Option<ConfigFile>, other: &ConfigFile| {
+        file.as_ref().is_some_and(|file| file.identity == other.identity)
+    };
+    let given = given.filter(|given| !is_same(&own, given) && !is_same(&system, given));
+    let user = user.filter(|user| !is_same(&given, user));
     let root: RootPath = project.root().as_str().parse().map_err(|error| Failure::of("io", &error))?;
     let layers = ConfigLayers {
         given: given.as_ref().map(ConfigFile::text),
@@ -93,7 +95,8 @@ fn read_optional(path: &Utf8Path) -> Result<Option<ConfigFile>, Failure> {
         // What should lie below a file is as absent as any.
         Err(error)
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-                && std::fs::symlink_metadata(path).is_err() =>
+                && std::fs::symlink_metadata(path).is_err()
+                && !leads_nowhere(path) =>
         {
             Ok(None)
         }
@@ -114,9 +117,7 @@ fn read_in_project(project: &Project) -> Result<Option<ConfigFile>, Failure> {
     let file = match project.open_file(CONFIG_FILE) {
         Ok(file) => file,
         // A link to nothing is there, and what it would narrow is not.
-        Err(error)
-            if error.kind() == io::ErrorKind::NotFound && std::fs::symlink_metadata(&path).is_err() =>
-        {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !leads_nowhere(&path) => {
             return Ok(None);
         }
         Err(error) => return Err(failed(error)),

@@ -12,6 +12,7 @@ use rustix::fs::{Mode, OFlags, openat};
 use skillfreeze::catalog::{Definition, Links, RootPath, Source};
 use skillfreeze::manifest::LinkRoot;
 
+use crate::context::leads_nowhere;
 use crate::project::Project;
 
 /// A source that is found by its path at each scan, so that one that vanished may return.
@@ -56,10 +57,11 @@ impl Source for PathSource {
             // What should lie below a file is as absent as any.
             let is_below = error.kind() == io::ErrorKind::NotADirectory
                 && fs::symlink_metadata(&self.definition.path).is_err();
-            let is_link = || fs::symlink_metadata(&self.definition.path).is_ok();
             match error.kind() {
                 _ if is_below => io::ErrorKind::NotFound.into(),
-                io::ErrorKind::NotFound if is_link() => io::Error::other("it is a link to nothing"),
+                io::ErrorKind::NotFound if leads_nowhere(&self.definition.path) => {
+                    io::Error::other("it is a link to nothing, or below one")
+                }
                 _ => error,
             }
         })

@@ -156,6 +156,11 @@ fn a_root_that_is_a_link_to_nothing_is_told() {
             }
             fs::remove_file(&path).unwrap();
         }
+        // The same where it is the way that leads nowhere.
+        fs::remove_dir(root.join(".claude")).unwrap();
+        symlink("nowhere", root.join(".claude")).unwrap();
+        let listed = list_in(&env, &root, &[]);
+        assert!(faults(&listed).contains(&"project-claude: root-failed".to_owned()), "{listed}");
         symlink("nowhere", root.join("link")).unwrap();
         run_in(&env, &root, &["list", "--source", "link", "--json"]).fails(1, "root-failed");
         run_in(&env, &root, &["prepare", "--source", "link", "--json"]).fails(1, "root-failed");

@@ -246,6 +246,11 @@ fn a_file_of_anybody_that_is_no_file_is_refused_and_not_waited_for() {
             fs::remove_file(path.with_file_name("nowhere.toml")).unwrap();
             fs::remove_file(&path).unwrap();
         }
+        let above = user_file(&env).parent().unwrap().to_owned();
+        fs::remove_dir(&above).unwrap();
+        symlink("nowhere", &above).unwrap();
+        run_in(&env, &root, &["list", "--json"]).fails(4, "not-found");
+        fs::remove_file(&above).unwrap();
         assert_eq!(ids(&list_in(&env, &root, &[])), ["demo"]);
     }
 }

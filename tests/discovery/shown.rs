@@ -26,7 +26,9 @@ fn reasons_are_shown_and_not_what_is_merely_worth_knowing() {
 fn a_collection_is_shown_as_it_is_told() {
     for env in each() {
         file(env.work().join("src/bio/COLLECTION.json"), r#"{"id": "bio", "prompt": "{count} for biology"}"#);
-        ["one", "two"].map(|name| package(env.work().join("src/bio"), name));
+        for name in ["one", "two"] {
+            package(env.work().join("src/bio"), name);
+        }
         let listed = env.run(["list", "--source", "src"]);
         assert!(listed.ok().ends_with("\n\ncollections:\nbio  2 for biology\n"), "{listed:?}");
     }

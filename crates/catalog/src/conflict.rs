@@ -59,8 +59,17 @@ impl Catalog {
         };
         catalog.reserved = catalog.reserved_names(&packages, &left_out);
 
+        let bundled = packages.iter().filter(|found| catalog.is_reserved(found));
+        let bundled: BTreeSet<SkillId> = bundled.map(|found| found.id().clone()).collect();
         let mut by_id: BTreeMap<SkillId, Vec<Found>> = BTreeMap::new();
         for found in packages {
+            // Beside the bundled skill itself it may yet turn out to be the same.
+            if !bundled.contains(found.id())
+                && let Some(reason) = catalog.reserved_fault(&found)
+            {
+                left_out.push(LeftOut::of(&found, reason));
+                continue;
+            }
             by_id.entry(found.id().clone()).or_default().push(found);
         }
         let mut groups: Vec<(Found, Vec<Found>)> = Vec::with_capacity(by_id.len());
@@ -88,9 +97,7 @@ impl Catalog {
                     catalog.copies.push(other);
                     continue;
                 }
-                if catalog.is_reserved(&winner)
-                    && let Some(reason) = catalog.reserved_fault(&other)
-                {
+                if let Some(reason) = catalog.reserved_fault(&other) {
                     left_out.push(LeftOut::of(&other, reason));
                     continue;
                 }
@@ -100,10 +107,6 @@ impl Catalog {
                 other.shadowed_by = Some(winner.place());
                 left_out.push(LeftOut::of(&other, catalog.shadowed_note(&winner, &other)));
                 catalog.shadowed.push(other);
-            }
-            if let Some(reason) = catalog.reserved_fault(&winner) {
-                left_out.push(LeftOut::of(&winner, reason));
-                continue;
             }
             if let Some(first) = winner.contested_by.first() {
                 winner.diagnostics.insert(0, catalog.contested_note(&winner, first));

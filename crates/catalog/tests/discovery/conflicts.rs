@@ -167,6 +167,21 @@ fn what_is_bundled_cannot_be_shadowed() {
         );
         assert_eq!(catalog.find_in("user", &id("other")), None);
     }
+    // Of several that take a name of a faulty bundled package, be they the same or not, none is reached.
+    sources.package("more/broken");
+    sources.file("rest/broken/SKILL.md", skill("broken") + "another");
+    // Nor does one that must not have its directory's name keep another from being found.
+    sources.file("more/free/SKILL.md", skill("free") + "another");
+    sources.file("again/office/SKILL.md", skill("free"));
+    let open = |id: &str| sources.source(id, |source| source.reserved = id == "bundled");
+    let list = ["again", "user", "more", "rest", "bundled"].map(open);
+    let catalog = Discovery::new(list.into(), ConflictPolicy::First).unwrap();
+    let catalog = catalog.scan(&ScanOptions::default()).unwrap();
+    assert_eq!(catalog.find(&id("broken")), None);
+    for source in ["user", "more", "rest"] {
+        assert_eq!(catalog.find_in(source, &id("broken")), None, "{source}");
+    }
+    assert_eq!(shown(&catalog, &catalog.find(&id("free")).unwrap().place()), "user/free");
     let alone = discovery(vec![sources.source("user", |_| {})]);
     let catalog = alone.scan(&ScanOptions::default()).unwrap();
     assert_eq!(ids(&catalog), ["broken", "free", "more", "office", "other", "pdf", "shouted"]);
