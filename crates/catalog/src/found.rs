@@ -98,7 +98,7 @@ impl Found {
     }
 }
 
-/// An entry of a source that [`Catalog::packages`] does not have.
+/// An entry of a source that [`Catalog::packages`](crate::Catalog::packages) does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeftOut {
