@@ -1,11 +1,14 @@
 //! What the configuration's files make the program do, and what it refuses to pass over.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use serde_json::Value;
-use skillfreeze_testing::{Output, Runner, TestEnv, directory, file, package, package_digest, record_skip};
+use skillfreeze_testing::{
+    Output, Runner, TestEnv, directory, file, package, package_digest, record_skip, set_mode,
+};
 
-use crate::support::{codes, environment, text, texts};
+use crate::support::{codes, environment, names, text, texts};
 
 /// Gives the program an `/etc` of its own with the file `system.toml` in the place of the system's.
 const WITH_SYSTEM: &str = r#"
@@ -126,6 +129,100 @@ fn nothing_is_added_under_the_name_of_what_is_bundled() {
         assert_eq!(office.map(|skill| text(&skill["source"])), Some("bundled".to_owned()), "{listed}");
         // Without the system's configuration it is as it was.
         assert_eq!(env.run(["prepare", "--json", "office"]).json()["packages"][0]["number"], 1);
+    }
+}
+
+/// Nobody knows the names then, so that anybody could have them.
+#[test]
+fn nothing_is_taken_where_a_bundle_cannot_be_read() {
+    for runner in Runner::available() {
+        let env = bundled(*runner);
+        let root = env.work().with_file_name("bundle");
+        let config = |layout: &str| {
+            let root = root.to_str().unwrap();
+            let text = format!("[[source]]\nid = \"lost\"\nroot = \"{root}\"\nreserved = true\n{layout}");
+            file(env.work().join("system.toml"), text);
+        };
+        let check = |code: &str, status: i32| {
+            let mut table = vec![
+                (&["list", "--json"][..], status),
+                (&["prepare", "--json"], status),
+                (&["prepare", "--json", "other"], status),
+                (&["prepare", "--json", "project-agents:office"], status),
+                (&["add", "--json", ".agents/skills/office"], status),
+            ];
+            // In a user's namespace root's bubblewrap is nobody's, which is refused before.
+            if *runner == Runner::Root {
+                table.push((&["run", "--json", "--skill", "other", "--", "true"], 125));
+            }
+            for (arguments, status) in table {
+                let Some(refused) = with_system(&env, arguments) else { return false };
+                let error = refused.fails(status, code);
+                assert!(text(&error["message"]).contains("`lost`"), "{error}");
+                assert_eq!(refused.stdout, "", "{arguments:?}");
+            }
+            true
+        };
+        for layout in ["", "layout = \"flat\"", "layout = \"package\"", "layout = \"collection\""] {
+            config(layout);
+            if !check("root-absent", 4) {
+                return;
+            }
+        }
+        config("");
+        file(&root, "x");
+        check("root-not-a-directory", 2);
+        fs::remove_file(&root).unwrap();
+        symlink("nowhere", &root).unwrap();
+        check("root-failed", 1);
+        fs::remove_file(&root).unwrap();
+        directory(&root);
+        config("layout = \"collection\"");
+        check("collection-missing", 6);
+        // A directory of root's, so that the capabilities in the namespace do not help.
+        if *runner == Runner::User && Runner::available().len() > 1 {
+            config("");
+            set_mode(&root, 0o700);
+            check("root-unreadable", 1);
+        }
+        assert_eq!(names(env.root().join("packages/sha256")), [""; 0]);
+    }
+}
+
+/// In any layout, what is bundled and faulty is nobody else's to replace.
+#[test]
+fn nobody_else_has_the_name_of_what_is_bundled_and_faulty() {
+    for runner in Runner::available() {
+        for (layout, root, path) in [
+            ("children", "bundle", "office/SKILL.md"),
+            ("nested", "bundle", "tools/office/SKILL.md"),
+            ("flat", "bundle", "office.md"),
+            ("package", "bundle/office", "SKILL.md"),
+        ] {
+            let env = bundled(*runner);
+            let root = env.work().with_file_name("x").with_file_name(root);
+            file(root.join(path), "---\nname: office\n---\n");
+            let root = root.to_str().unwrap();
+            let text = format!("id = \"faulty\"\nroot = \"{root}\"\nreserved = true\nlayout = \"{layout}\"");
+            file(env.work().join("system.toml"), format!("[[source]]\n{text}\n"));
+            let Some(listed) = with_system(&env, &["list", "--json"]) else { return };
+            let listed = listed.json();
+            assert_eq!(texts(&listed["skills"], "id"), ["broken", "other", "papers"], "{layout}");
+            let refused = listed["left_out"].as_array().unwrap().iter().map(|left| {
+                (
+                    format!("{}/{}", left["source"], left["directory"]),
+                    codes(&left["diagnostics"])[0].0.clone(),
+                )
+            });
+            let expected = ("\"project-agents\"/\"office\"".to_owned(), "reserved-name".to_owned());
+            assert!(refused.collect::<Vec<_>>().contains(&expected), "{layout}: {listed}");
+            for reference in ["office", "project-agents:office", "faulty:office"] {
+                let refused = with_system(&env, &["prepare", "--json", reference]).unwrap();
+                refused.fails(6, "selection-invalid");
+            }
+            let added = with_system(&env, &["add", "--json", ".agents/skills/office"]).unwrap();
+            added.fails(5, "reserved-name");
+        }
     }
 }
 

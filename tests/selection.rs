@@ -107,6 +107,87 @@ fn a_shadowed_package_is_reported_and_reached_by_its_source() {
     assert_eq!(text(&named["packages"][0]["source"]), "b");
 }
 
+/// Two sources may have a skill of one name in one version, of which one alone is trusted.
+#[test]
+fn a_revision_of_a_source_is_one_that_came_from_it() {
+    for runner in Runner::available() {
+        let env = environment(*runner);
+        for source in ["a", "b", "c"] {
+            write(&env, &format!("{source}/demo"), "demo", "1.0", source);
+        }
+        let sources = ["--source", "a", "--source", "b", "--source", "c"];
+        let digest = |reference: &str| text(&frozen(&env, &[&[reference], &sources[..]].concat())["digest"]);
+        // The first of `a`, the second of `b`; the third is nobody's, and none is of `c`.
+        let (a, b) = (digest("a:demo"), digest("b:demo"));
+        write(&env, "own/demo", "demo", "1.0", "own");
+        let own = text(&env.run(["add", "own/demo", "--json"]).json()["added"][0]["digest"]);
+        let short = |digest: &str| digest["sha256:".len()..][..12].to_owned();
+        // With the sources in force, and without them: it is the store that is asked.
+        for sources in [&sources[..], &[]] {
+            for (reference, expected) in [
+                ("demo@1".to_owned(), &a),
+                ("demo@2".to_owned(), &b),
+                ("demo@3".to_owned(), &own),
+                ("a:demo@1".to_owned(), &a),
+                ("b:demo@2".to_owned(), &b),
+                ("a:demo@version=1.0".to_owned(), &a),
+                ("b:demo@version=1.0".to_owned(), &b),
+                (format!("a:demo@{}", short(&a)), &a),
+                (format!("b:demo@{b}"), &b),
+            ] {
+                let package = frozen(&env, &[&[&*reference], sources].concat());
+                assert_eq!(text(&package["digest"]), *expected, "{reference} {sources:?}");
+            }
+            for reference in [
+                "a:demo@2".to_owned(),
+                "a:demo@3".to_owned(),
+                "a:demo@4".to_owned(),
+                "b:demo@1".to_owned(),
+                "c:demo@1".to_owned(),
+                "c:demo@3".to_owned(),
+                "c:demo@version=1.0".to_owned(),
+                format!("a:demo@{}", short(&b)),
+                format!("b:demo@{a}"),
+                format!("b:demo@{own}"),
+                "A:demo@1".to_owned(),
+                "project-agents:demo@1".to_owned(),
+            ] {
+                let failed = env.run([&["prepare", "--json", &reference], sources].concat());
+                failed.fails(4, "selection-unknown");
+            }
+        }
+        env.run(["prepare", "--json", "demo@version=1.0"]).fails(5, "selection-ambiguous");
+    }
+}
+
+#[test]
+fn a_source_that_is_not_in_force_is_told_with_those_that_are() {
+    for runner in Runner::available() {
+        let env = environment(*runner);
+        for source in ["a", "b"] {
+            write(&env, &format!("{source}/demo"), "demo", "1.0", source);
+        }
+        let sources = ["--source", "a", "--source", "b"];
+        env.run([&["prepare", "a:demo"], &sources[..]].concat()).ok();
+        let conventional = ["project-agents", "project-claude", "user-agents", "user-claude"];
+        for pick in ["", "@source", "@1", "@version=1.0", "@sha256:0123456789ab"] {
+            let reference = format!("elsewhere:demo{pick}");
+            for (sources, known) in [(&sources[..], &["a", "b"][..]), (&[], &conventional)] {
+                let failed = env.run([&["prepare", "--json", &reference], sources].concat());
+                let error = failed.fails(4, "selection-unknown");
+                assert_eq!(error["details"], serde_json::json!({ "sources": known }), "{error}");
+                let message = text(&error["message"]);
+                assert_eq!(message, format!("`{reference}` names a source that is not in force"));
+                let listed: Vec<String> = known.iter().map(|id| format!("`{id}`")).collect();
+                assert_eq!(text(&error["hint"]), format!("these are in force: {}", listed.join(", ")));
+            }
+        }
+        // One that is in force and does not have it is another matter.
+        let error = env.run([&["prepare", "--json", "b:dem"], &sources[..]].concat());
+        assert_eq!(error.fails(4, "selection-unknown")["details"]["near"], serde_json::json!(["demo"]));
+    }
+}
+
 #[test]
 fn what_cannot_be_meant_is_refused_before_anything_is_frozen() {
     let env = history();
@@ -128,6 +209,7 @@ fn what_cannot_be_meant_is_refused_before_anything_is_frozen() {
         (&["pdf", "--source", "absent"], 4, "root-absent"),
         (&["pdf", "--source", "src/pdf/SKILL.md"], 2, "root-not-a-directory"),
         (&["pdf", "--source", "src", "--source", "src"], 2, "source-twice"),
+        (&["pdf", "--source", "src", "--max-packages", "0"], 2, "usage"),
     ] {
         env.run([&["prepare", "--json"], arguments].concat()).fails(status, code);
     }

@@ -275,6 +275,7 @@ fn the_store_and_the_configuration_count_too() {
         watching.says(&["of-team"], &[], &[]);
         put(&env, &config, "[[source]]\nid = \"team\"\nrot = \"team\"\n");
         assert!(watching.complains().contains("`rot`"));
+        assert!(watching.complains().contains("hint: mend the file"));
         put(&env, &config, "");
         assert_eq!(watching.says(&[], &["of-team"], &[])["digest"], active["digest"]);
         directory(env.home().join(".config/skillfreeze"));

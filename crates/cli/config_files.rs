@@ -6,10 +6,13 @@
 use std::env;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use rustix::fs::OFlags;
 use skillfreeze::catalog::{Approval, ConfigLayers, ConfigText, Configuration, MAX_CONFIG_BYTES, RootPath};
 
+use crate::context::leads_nowhere;
 use crate::exit::Failure;
 use crate::project::Project;
 
@@ -21,6 +24,8 @@ const SYSTEM_CONFIG: &str = "/etc/skillfreeze/skillfreeze.toml";
 /// A file that was read.
 struct ConfigFile {
     path: Utf8PathBuf,
+    /// Its device and inode.
+    identity: (u64, u64),
     bytes: Vec<u8>,
 }
 
@@ -59,10 +64,17 @@ pub(crate) fn refuse_approval(configuration: &Configuration) -> Result<(), Failu
 
 /// Reads what there is, and merges what it says.
 pub(crate) fn read(given: Option<&Utf8Path>, project: &Project) -> Result<Configuration, Failure> {
-    let given = given.map(|path| read_file(path).map_err(|error| unreadable(path, &error))).transpose()?;
     let own = read_in_project(project)?;
+    let given = given.map(|path| read_file(path).map_err(|error| unreadable(path, &error))).transpose()?;
     let user = user_config().map(|path| read_optional(&path)).transpose()?.flatten();
     let system = read_optional(Utf8Path::new(SYSTEM_CONFIG))?;
+    // A file that is named and counts anyway counts once: the project's and the system's as what they are,
+    // for what they may say is another matter, the user's as the one that was named.
+    let is_same = |file: &Option<ConfigFile>, other: &ConfigFile| {
+        file.as_ref().is_some_and(|file| file.identity == other.identity)
+    };
+    let given = given.filter(|given| !is_same(&own, given) && !is_same(&system, given));
+    let user = user.filter(|user| !is_same(&given, user));
     let root: RootPath = project.root().as_str().parse().map_err(|error| Failure::of("io", &error))?;
     let layers = ConfigLayers {
         given: given.as_ref().map(ConfigFile::text),
@@ -81,7 +93,11 @@ fn read_optional(path: &Utf8Path) -> Result<Option<ConfigFile>, Failure> {
     match read_file(path) {
         Ok(file) => Ok(Some(file)),
         // What should lie below a file is as absent as any.
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+                && std::fs::symlink_metadata(path).is_err()
+                && !leads_nowhere(path) =>
+        {
             Ok(None)
         }
         Err(error) => Err(unreadable(path, &error)),
@@ -89,7 +105,9 @@ fn read_optional(path: &Utf8Path) -> Result<Option<ConfigFile>, Failure> {
 }
 
 fn read_file(path: &Utf8Path) -> io::Result<ConfigFile> {
-    read_open(path, File::open(path)?)
+    // Without waiting for the other end of a pipe.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    read_open(path, File::options().read(true).custom_flags(flags).open(path)?)
 }
 
 /// Reads a project's file, which must be the project's own and in it.
@@ -98,18 +116,22 @@ fn read_in_project(project: &Project) -> Result<Option<ConfigFile>, Failure> {
     let failed = |error: io::Error| unreadable(&path, &error);
     let file = match project.open_file(CONFIG_FILE) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // A link to nothing is there, and what it would narrow is not.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !leads_nowhere(&path) => {
+            return Ok(None);
+        }
         Err(error) => return Err(failed(error)),
     };
     read_open(&path, file).map(Some).map_err(failed)
 }
 
 fn read_open(path: &Utf8Path, file: File) -> io::Result<ConfigFile> {
-    if !file.metadata()?.is_file() {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
         return Err(io::Error::other("it is no regular file"));
     }
     let mut bytes = Vec::new();
     // One byte more than there may be is refused as too large.
     file.take(MAX_CONFIG_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(ConfigFile { path: path.to_owned(), bytes })
+    Ok(ConfigFile { path: path.to_owned(), identity: (metadata.dev(), metadata.ino()), bytes })
 }

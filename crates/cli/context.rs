@@ -140,6 +140,12 @@ pub(crate) fn canonical(path: &Utf8Path) -> Result<Utf8PathBuf, Failure> {
     Utf8PathBuf::from_path_buf(canonical).map_err(not_utf8)
 }
 
+/// Whether a path is a link to nothing, or below one.
+pub(crate) fn leads_nowhere(path: &Utf8Path) -> bool {
+    let last = path.ancestors().find(|path| fs::symlink_metadata(path).is_ok());
+    last.is_some_and(|last| fs::metadata(last).is_err())
+}
+
 /// The absolute path of something that need not be there.
 pub(crate) fn absolute(path: &Utf8Path) -> Result<Utf8PathBuf, Failure> {
     let failed = |error| Failure::io(format_args!("cannot find `{path}`"), &error);

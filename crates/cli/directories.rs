@@ -1,10 +1,11 @@
 //! Directories of packages that the command line names: how packages lie in them.
 
 use std::fs;
+use std::num::NonZeroUsize;
 
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use clap::{Args, ValueEnum};
-use skillfreeze::catalog::{COLLECTION_FILE, Definition, Layout, Links};
+use skillfreeze::catalog::{COLLECTION_FILE, Definition, Layout, Links, REGISTERED_ID};
 use skillfreeze::manifest::SKILL_FILE;
 
 use crate::context::absolute;
@@ -31,7 +32,7 @@ pub(crate) struct DirectoryArgs {
     links: LinksArg,
     /// The most entries of a source [default: 4096]
     #[arg(long, value_name = "N")]
-    pub(crate) max_packages: Option<usize>,
+    pub(crate) max_packages: Option<NonZeroUsize>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -60,8 +61,6 @@ enum LinksArg {
 impl DirectoryArgs {
     /// The group of the arguments that name directories.
     pub(crate) const NAMED: &str = "directories";
-    /// The scope of the sources that these directories are.
-    pub(crate) const SCOPE: &str = "command line";
 
     /// The source that a directory is, named as it was typed.
     pub(crate) fn definition(&self, directory: &Utf8Path) -> Result<Definition, Failure> {
@@ -69,9 +68,11 @@ impl DirectoryArgs {
         let path = spelled.canonicalize_utf8().unwrap_or_else(|_| without_dots(&spelled));
         let id = directory.as_str();
         let id = if id.len() > 1 { id.trim_end_matches('/') } else { id };
+        // The bare word is the name of something else.
+        let id = if id == REGISTERED_ID { format!("./{id}") } else { id.to_owned() };
         let layout = self.layout().unwrap_or_else(|| layout_of(&path));
         let mut definition = Definition::new(id, root_path(path)?);
-        (definition.layout, definition.scope) = (layout, Self::SCOPE.to_owned());
+        definition.layout = layout;
         definition.links = match self.links {
             LinksArg::Refuse => Links::Refuse,
             LinksArg::Allow => Links::Allow,

@@ -109,6 +109,7 @@ const STATUSES: [(u8, &[&str]); 6] = [
             "not-found",
             "nothing-selected",
             "root-absent",
+            "collection-unknown",
             "selection-disabled",
             "selection-missing",
             "package-missing",
@@ -166,6 +167,27 @@ fn hint_of(code: &str) -> Option<&'static str> {
         "symlink-escape" | "symlink-dangling" | "symlink-to-directory" => {
             "put the file itself in the place of the link"
         }
+        "scan-limit" => {
+            "raise it with `--max-packages`, or with `packages` under `[limits]` of the user's configuration"
+        }
+        "config-not-permitted" => {
+            "say it in the user's or the system's configuration instead, if it is meant"
+        }
+        "config-invalid"
+        | "config-not-utf8"
+        | "config-too-large"
+        | "source-depth-unused"
+        | "source-depth-range"
+        | "source-id-invalid"
+        | "skill-id-invalid" => "mend the file; nothing is taken from one that is not right",
+        "source-twice" | "source-id-taken" => {
+            "give each source an id of its own, and name no directory twice"
+        }
+        "root-malformed" => "write an absolute path without `.`, `..`, `//` or a slash at its end",
+        "root-absent" => "make the directory, mend its path, or take the source out",
+        "root-not-a-directory" => "name the directory that holds the skills",
+        "root-unreadable" => "give yourself permission to read it, or take the source out",
+        "collection-unknown" => "`skillfreeze list --json` shows the collections",
         "approval-unsupported" => {
             "take `approval` out of the user's or the system's configuration, if nothing needs it"
         }
@@ -346,6 +368,14 @@ impl From<ResolveError> for Failure {
             ResolveError::Unknown { near, .. } => {
                 let names: Vec<String> = near.iter().map(|id| format!("`{id}`")).collect();
                 failure.hint(format!("did you mean {}?", names.join(", "))).details(json!({ "near": near }))
+            }
+            ResolveError::UnknownSource { sources, .. } => {
+                let names: Vec<String> = sources.iter().map(|id| format!("`{id}`")).collect();
+                let hint = match names.as_slice() {
+                    [] => "no source is in force".to_owned(),
+                    names => format!("these are in force: {}", names.join(", ")),
+                };
+                failure.hint(hint).details(json!({ "sources": sources }))
             }
             ResolveError::Inactive { reference, numbers } => {
                 let names: Vec<String> =

@@ -1,5 +1,6 @@
 //! What the program prints: data on standard output, talk on standard error.
 
+use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
 
 use anstream::stream::RawStream;
@@ -185,7 +186,7 @@ impl Output {
         let style = Style::new().fg_color(Some(color.into())).bold();
         let mut stderr = AutoStream::new(io::stderr().lock(), choice);
         // Nothing can be said to somebody who does not listen.
-        let _ = writeln!(stderr, "{style}{label}:{style:#} {}", printable(message));
+        let _ = writeln!(stderr, "{style}{label}:{style:#} {}", one_line(message));
     }
 }
 
@@ -199,6 +200,12 @@ pub(crate) fn printable(text: &str) -> String {
         if is_plain(character) { plain.push(character) } else { plain.extend(character.escape_default()) }
     }
     plain
+}
+
+/// So many of something, `3 files` or `1 file`.
+pub(crate) fn counted<N: fmt::Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+    let ending = if number == N::from(1) { "" } else { "s" };
+    format!("{number} {noun}{ending}")
 }
 
 /// A text that stays on its line and does nothing to a terminal.
@@ -232,7 +239,7 @@ fn fault_text(fault: &Value) -> String {
 /// Prints a failure as text on standard error, before it is known how the caller wants it.
 pub(crate) fn print_error(failure: &Failure) {
     // Nothing can be said to somebody who does not listen.
-    let _ = writeln!(io::stderr().lock(), "error: {}", printable(&failure.message));
+    let _ = writeln!(io::stderr().lock(), "error: {}", one_line(&failure.message));
 }
 
 /// Prints a failure as one line of JSON on standard error.

@@ -2,36 +2,37 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 
 use camino::Utf8PathBuf;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use rustix::fs::{Mode, OFlags, openat};
 use skillfreeze::catalog::{Definition, Links, RootPath, Source};
 use skillfreeze::manifest::LinkRoot;
 
+use crate::context::leads_nowhere;
 use crate::project::Project;
 
 /// A source that is found by its path at each scan, so that one that vanished may return.
 #[derive(Debug)]
 pub(crate) struct PathSource {
     pub(crate) definition: Definition,
-    /// The directories outside of it that its links may lead into.
-    pub(crate) link_roots: Vec<RootPath>,
     /// The project that it must lie in, and its path there.
     pub(crate) within: Option<(Arc<Project>, Utf8PathBuf)>,
 }
 
 impl PathSource {
     pub(crate) fn new(definition: Definition) -> Self {
-        Self { definition, link_roots: Vec::new(), within: None }
+        Self { definition, within: None }
     }
 
     /// Where its skills lie: in its root, where the links in there lead that it follows, and in what it
     /// borrows files from.
     pub(crate) fn places(&self) -> Vec<Utf8PathBuf> {
         let mut places = vec![self.definition.path.to_path_buf()];
-        places.extend(self.link_roots.iter().map(|root| root.to_path_buf()));
+        places.extend(self.definition.link_roots.iter().map(|root| root.to_path_buf()));
         if self.definition.links == Links::Allow {
             // A name that is not UTF-8 is no skill's.
             let entries = self.definition.path.read_dir_utf8().into_iter().flatten().flatten();
@@ -56,16 +57,25 @@ impl Source for PathSource {
             // What should lie below a file is as absent as any.
             let is_below = error.kind() == io::ErrorKind::NotADirectory
                 && fs::symlink_metadata(&self.definition.path).is_err();
-            if is_below { io::ErrorKind::NotFound.into() } else { error }
+            match error.kind() {
+                _ if is_below => io::ErrorKind::NotFound.into(),
+                io::ErrorKind::NotFound if leads_nowhere(&self.definition.path) => {
+                    io::Error::other("it is a link to nothing, or below one")
+                }
+                _ => error,
+            }
         })
     }
 
     fn follow(&self, root: &Dir, name: &str) -> io::Result<(Dir, Utf8PathBuf)> {
-        let real = match &self.within {
-            Some(_) => self.definition.path.join(from_path(root.canonicalize(name)?)?),
-            None => from_path(fs::canonicalize(self.definition.path.join(name))?)?,
-        };
-        Ok((Dir::open_ambient_dir(&real, ambient_authority())?, real))
+        if self.within.is_some() {
+            return Err(io::Error::other("a project's sources follow no links"));
+        }
+        // By the handle, so that it is the link that was found, whatever has become of the path.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = Dir::from_std_file(openat(root, name, flags, Mode::empty())?.into());
+        let real = fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd()))?;
+        Ok((dir, Utf8PathBuf::from_path_buf(real).map_err(|_| io::ErrorKind::InvalidFilename)?))
     }
 
     fn link_roots(&self) -> Vec<LinkRoot> {
@@ -73,10 +83,6 @@ impl Source for PathSource {
             let dir = Dir::open_ambient_dir(path.as_path(), ambient_authority()).ok()?;
             LinkRoot::new(path.as_path().as_str(), dir).ok()
         };
-        self.link_roots.iter().filter_map(open).collect()
+        self.definition.link_roots.iter().filter_map(open).collect()
     }
-}
-
-fn from_path(path: std::path::PathBuf) -> io::Result<Utf8PathBuf> {
-    Utf8PathBuf::from_path_buf(path).map_err(|_| io::ErrorKind::InvalidFilename.into())
 }

@@ -7,16 +7,21 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, MetadataExt as _, OpenOptions, OpenOptionsExt as _};
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
 use rustix::fs::OFlags;
+use skillfreeze::catalog;
 use skillfreeze::store::{ProjectRoot, Scope};
 
 use crate::context::canonical;
 use crate::exit::Failure;
+
+/// The mode of a directory like `/tmp`.
+const SHARED: u32 = 0o1002;
 
 /// The project that a directory belongs to.
 #[derive(Debug)]
@@ -70,11 +75,11 @@ impl Project {
         self.root.clone()
     }
 
-    /// Opens a directory of the project, which no link leads out of, and whose owner may say what the
-    /// project's skills are.
+    /// Opens a directory of the project, which no link leads out of, and on the way to which nobody can put
+    /// anything but those who may say what the project's skills are.
     pub(crate) fn open_dir(&self, path: &Utf8Path) -> io::Result<Dir> {
         let dir = self.dir()?.open_dir(path).map_err(|error| leads_out(path, error))?;
-        self.check_owner(path, dir.dir_metadata()?.uid())?;
+        self.check_way(path, &dir)?;
         Ok(dir)
     }
 
@@ -84,7 +89,7 @@ impl Project {
         options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
         let path = Utf8Path::new(path);
         let file = self.dir()?.open_with(path, &options).map_err(|error| leads_out(path, error))?;
-        self.check_owner(path, file.metadata()?.uid())?;
+        self.check_way(path, &file)?;
         Ok(file.into_std())
     }
 
@@ -92,15 +97,42 @@ impl Project {
         Dir::open_ambient_dir(self.root(), ambient_authority())
     }
 
-    /// In a directory that everybody may write, `/tmp` say, anybody can put skills for whoever works there.
-    fn check_owner(&self, path: &Utf8Path, owner: u32) -> io::Result<()> {
-        let trusted = [rustix::process::geteuid().as_raw(), 0, fs::metadata(self.root())?.uid()];
-        if trusted.contains(&owner) {
-            return Ok(());
+    /// Looks at every link and directory on the way to something that was opened, and at that itself: in a
+    /// directory that everybody may write, `/tmp` say, anybody can leave skills for whoever works there.
+    fn check_way(&self, path: &Utf8Path, opened: &impl AsRawFd) -> io::Result<()> {
+        let real = fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()))?;
+        let real = Utf8PathBuf::from_path_buf(real).map_err(|_| io::ErrorKind::InvalidFilename)?;
+        let spelled = self.root().join(path);
+        for place in [&spelled, &real].into_iter().flat_map(|path| path.ancestors()) {
+            if place != self.root() && place.starts_with(self.root()) {
+                self.check_owner(place)?;
+            }
         }
-        Err(io::Error::other(format!(
-            "`{path}` belongs to user {owner}, neither to the project's owner nor to you"
-        )))
+        Ok(())
+    }
+
+    fn check_owner(&self, place: &Utf8Path) -> io::Result<()> {
+        let found = fs::symlink_metadata(place)?;
+        let trusted = [rustix::process::geteuid().as_raw(), 0, fs::metadata(self.root())?.uid()];
+        let owner = found.uid();
+        let place = place.strip_prefix(self.root()).unwrap_or(place);
+        if !trusted.contains(&owner) {
+            return Err(io::Error::other(format!(
+                "`{place}` belongs to user {owner}, neither to the project's owner nor to you"
+            )));
+        }
+        // Sticky and everybody's is what is meant to be shared. Without the bit it may only look so, as
+        // where the file system knows no modes.
+        if found.is_dir() && found.mode() & SHARED == SHARED {
+            return Err(io::Error::other(format!("everybody may leave files in `{place}`")));
+        }
+        Ok(())
+    }
+
+    /// The scope of the sources that it has.
+    pub(crate) fn source_scope(&self) -> catalog::Scope {
+        // Both are canonical paths.
+        self.root().as_str().parse().map_or(catalog::Scope::Session, catalog::Scope::Project)
     }
 
     /// The scope of what is said of this project.

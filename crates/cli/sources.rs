@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::env;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::{Args, ValueEnum};
 use skillfreeze::catalog::{
-    Catalog, CatalogSource, ConfigError, Configuration, ConflictPolicy, Definition, Discovery, Layers,
+    self, Catalog, CatalogSource, ConfigError, Configuration, ConflictPolicy, Definition, Discovery, Layers,
     Layout, Links, MAX_PACKAGES, RootPath, ScanOptions, Source, SourceConfig, Trust,
 };
 use skillfreeze::manifest::{Limits, Progress, SkillId};
@@ -57,8 +58,15 @@ enum ConflictsArg {
 impl SourceArgs {
     /// Fails where a source of the command line could not be used, after what there is was shown.
     pub(crate) fn refuse_faults(&self, catalog: &Catalog) -> Result<(), Failure> {
-        let faults = catalog.sources().iter().filter_map(|source| source.fault.as_ref());
-        match faults.take(self.source.len()).next() {
+        let faulty = |source: &&CatalogSource| source.fault.is_some() && !self.source.is_empty();
+        let Some(source) = catalog.sources().iter().find(faulty) else { return Ok(()) };
+        match &source.fault {
+            Some(fault) if fault.path.is_some() => {
+                let mut fault = fault.clone();
+                fault.path = fault.path.map(|path| source.definition.path.join(path).into_string());
+                let place = fault.place().unwrap_or_default();
+                Err(Failure::new(fault.code, format!("{place}: {}", fault.message)))
+            }
             Some(fault) => Err(Failure::new(fault.code, fault.message.clone())),
             None => Ok(()),
         }
@@ -105,7 +113,8 @@ impl Sources {
             Some(ConflictsArg::Error) => ConflictPolicy::Error,
             None => configuration.conflicts,
         };
-        configuration.max_packages = args.directories.max_packages.or(configuration.max_packages);
+        configuration.max_packages =
+            args.directories.max_packages.map(NonZeroUsize::get).or(configuration.max_packages);
         let mut found = Self::new(sources, configuration, &project)?;
         if !args.source.is_empty() {
             found.precedence = Precedence::Sources;
@@ -132,7 +141,7 @@ impl Sources {
             config.trust == Trust::Project || context.config() == Some(config.at.file.as_path())
         });
         sources.extend(own.map(|config| configured_source(config, &project)));
-        configuration.max_packages = args.max_packages.or(configuration.max_packages);
+        configuration.max_packages = args.max_packages.map(NonZeroUsize::get).or(configuration.max_packages);
         Self::new(sources, configuration, &project)
     }
 
@@ -147,7 +156,7 @@ impl Sources {
             definition.rank = rank;
             PathSource::new(definition)
         });
-        configuration.max_packages = args.max_packages.or(configuration.max_packages);
+        configuration.max_packages = args.max_packages.map(NonZeroUsize::get).or(configuration.max_packages);
         Self::new(sources.collect(), configuration, &project)
     }
 
@@ -196,10 +205,14 @@ impl Sources {
     /// Which skills are enabled, by the configuration and the user's switches in the store.
     pub(crate) fn enablement(&self, store: Option<&Store>) -> Result<Enablement, Failure> {
         let switches = store.map(Store::switches).transpose()?.unwrap_or_default();
-        let wanted = match (self.precedence, &self.enabled) {
-            (Precedence::Store, Some(enabled)) => enabled.clone(),
-            _ => BTreeSet::new(),
-        };
+        let mut wanted = BTreeSet::new();
+        if self.precedence == Precedence::Store {
+            wanted.extend(self.enabled.iter().flatten().cloned());
+            // What is switched on for this project is meant to be there; a user's skills are not in every one.
+            let own = Scope::Project(self.project.clone());
+            let on = switches.iter().filter(|switch| switch.scope == own && switch.on);
+            wanted.extend(on.map(|switch| switch.id.clone()));
+        }
         Ok(Enablement { enabled: self.enabled.clone(), switches, project: self.project.clone(), wanted })
     }
 }
@@ -257,7 +270,7 @@ fn roots_of_project(project: &Arc<Project>) -> Result<Vec<PathSource>, Failure> 
     let mut sources = Vec::new();
     for (id, path, rank) in PROJECT_ROOTS {
         let mut definition = Definition::new(id, root_path(project.root().join(path))?);
-        (definition.rank, definition.scope) = (rank, format!("project:{}", project.root()));
+        (definition.rank, definition.scope) = (rank, project.source_scope());
         let within = Some((Arc::clone(project), Utf8PathBuf::from(path)));
         sources.push(PathSource { within, ..PathSource::new(definition) });
     }
@@ -271,7 +284,7 @@ fn roots_of_user() -> Result<Vec<PathSource>, Failure> {
     let home = home.and_then(|home| Utf8PathBuf::from(home).canonicalize_utf8().ok());
     for (id, path, rank) in USER_ROOTS.into_iter().take_while(|_| home.is_some()) {
         let mut definition = Definition::new(id, root_path(home.clone().unwrap_or_default().join(path))?);
-        (definition.rank, definition.scope, definition.links) = (rank, "user".to_owned(), Links::Allow);
+        (definition.rank, definition.scope, definition.links) = (rank, catalog::Scope::User, Links::Allow);
         sources.push(PathSource::new(definition));
     }
     Ok(sources)
@@ -289,19 +302,16 @@ fn configured_source(config: &SourceConfig, project: &Arc<Project>) -> PathSourc
     definition.reserved = config.reserved;
     definition.required = config.required;
     definition.scope = match config.trust {
-        Trust::System => "system".to_owned(),
-        Trust::User => "user".to_owned(),
-        Trust::Project => format!("project:{}", project.root()),
+        Trust::System => catalog::Scope::System,
+        Trust::User => catalog::Scope::User,
+        Trust::Project => project.source_scope(),
     };
     let within = match config.trust {
         Trust::Project => config.root.as_path().strip_prefix(project.root()).ok().map(Utf8Path::to_owned),
         _ => None,
     };
-    PathSource {
-        link_roots: config.link_roots.clone(),
-        within: within.map(|path| (Arc::clone(project), path)),
-        ..PathSource::new(definition)
-    }
+    definition.link_roots.clone_from(&config.link_roots);
+    PathSource { within: within.map(|path| (Arc::clone(project), path)), ..PathSource::new(definition) }
 }
 
 /// What the reserved sources of a configuration hold, and no others do.

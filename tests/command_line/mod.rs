@@ -71,6 +71,56 @@ fn text_of_packages_cannot_steer_a_terminal() {
     }
 }
 
+/// Whoever reads standard error line by line must be able to take each for the program's own.
+#[test]
+fn names_make_no_lines_of_their_own() {
+    const FORGED: &str = "\nwarning: forged\nerror: forged\nhint: forged\nleft out: forged\r\ninfo: forged";
+    let labels = ["warning", "error", "hint", "left out", "info"];
+    let skill = "---\nname: ok\ndescription: Use when: asked\n---\n";
+    for runner in Runner::available() {
+        let env = environment(*runner);
+        let source = format!("src{FORGED}");
+        let place = |name: &str| env.work().join(&source).join(format!("{name}{FORGED}"));
+        file(place("misnamed").join("SKILL.md"), skill);
+        file(place("shadowed").join("SKILL.md"), skill.replace("asked", "told"));
+        file(place("broken").join("SKILL.md"), "no front matter");
+        file(place("empty").join("notes"), "x");
+        file(place("category").join(format!("deep{FORGED}/SKILL.md")), "no front matter");
+        let bytecode = format!("x{FORGED}.pyc");
+        file(package(env.work().join(&source), "bytecode").join(bytecode), "x");
+        std::os::unix::fs::symlink(format!("nowhere{FORGED}"), place("link")).unwrap();
+        let config = format!("conf{FORGED}.toml");
+        let root = env.work().join("absent").display().to_string() + FORGED;
+        file(env.work().join(&config), format!("[[source]]\nid = \"own\"\nroot = {root:?}\n"));
+        file(env.work().join("faulty\nerror: forged.toml"), "x");
+        let (absent, nested) = (format!("absent{FORGED}"), ["--layout", "nested"]);
+        for (arguments, mentions) in [
+            (&["list", "--verbose", "--source", &source][..], "misnamed"),
+            (&["list", "--verbose", "--source", &source, nested[0], nested[1]], "misnamed"),
+            (&["list", "--source", &absent], "absent"),
+            (&["list", "--config", &config], "absent"),
+            (&["list", "--config", "faulty\nerror: forged.toml"], "faulty"),
+            (&["list", "--config", &absent], "absent"),
+            (&["validate", "--verbose", &source], "empty"),
+            (&["validate", &absent], "absent"),
+            (&["validate", "--config", &config], "absent"),
+            (&["prepare", "--source", &source], "broken"),
+            (&["prepare", "--source", &source, nested[0], nested[1]], "deep"),
+            (&["prepare", "--source", &source, "bytecode"], "x"),
+            (&["prepare", "--source", &absent], "absent"),
+            (&["prepare", &absent], "absent"),
+            (&["prepare", "--selection", &absent], "absent"),
+        ] {
+            let said = env.run(arguments).stderr;
+            assert!(said.contains(&format!("{mentions}\\n")), "{arguments:?}: {said}");
+            let is_forged =
+                |line: &str| labels.iter().any(|label| line.starts_with(&format!("{label}: forged")));
+            assert!(!said.lines().any(is_forged), "{arguments:?}: {said}");
+            assert!(!said.contains('\r'), "{arguments:?}: {said:?}");
+        }
+    }
+}
+
 /// Wherever a finding about front matter is printed, its line is shown.
 #[test]
 fn a_finding_shows_its_line() {

@@ -1,6 +1,7 @@
 //! The files of the configuration: which is read, which comes first, and what each may say.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -95,6 +96,38 @@ fn the_user_s_file_is_found_by_the_environment() {
     }
 }
 
+/// Whoever names a file that counts anyway, a script say, must not make two of each of its sources.
+#[test]
+fn a_file_that_is_named_and_counts_anyway_counts_once() {
+    for env in each() {
+        let root = project(&env);
+        package(env.work().join("mine"), "mine");
+        package(root.join("own"), "own");
+        file(user_file(&env), source("mine", env.work().join("mine"), ""));
+        file(root.join("skillfreeze.toml"), source("own", "own", ""));
+        symlink(user_file(&env), root.join("link.toml")).unwrap();
+        fs::hard_link(user_file(&env), root.join("other-name.toml")).unwrap();
+        let user = user_file(&env).to_str().unwrap().to_owned();
+        let own = root.join("skillfreeze.toml").to_str().unwrap().to_owned();
+        for given in [&*user, "link.toml", "other-name.toml", &own, "skillfreeze.toml", "./skillfreeze.toml"]
+        {
+            let listed = list_in(&env, &root, &["--config", given]);
+            assert_eq!(ids(&listed), ["mine", "own"], "{given}");
+            let configured: Vec<String> = texts(&listed["sources"], "id");
+            let count = |id: &str| configured.iter().filter(|known| *known == id).count();
+            assert_eq!((count("mine"), count("own")), (1, 1), "{given}: {configured:?}");
+            run_in(&env, &root, &["prepare", "mine", "own", "--config", given]).ok();
+        }
+        // One with the same text is another file.
+        fs::copy(user_file(&env), root.join("copy.toml")).unwrap();
+        run_in(&env, &root, &["list", "--json", "--config", "copy.toml"]).fails(2, "source-twice");
+        // The project's own is no more trusted for being named.
+        file(root.join("skillfreeze.toml"), source("own", root.join("own"), ""));
+        let named = run_in(&env, &root, &["list", "--json", "--config", "skillfreeze.toml"]);
+        named.fails(6, "config-not-permitted");
+    }
+}
+
 #[test]
 fn layouts_ranks_and_roots_mean_what_they_say() {
     for env in each() {
@@ -158,19 +191,18 @@ fn limits_apply_to_all_that_is_taken() {
                 fs::remove_file(of_user).unwrap();
             }
         }
-        for (limit, of_scan, of_add) in [
-            ("skill_bytes = 20", "skill-md-too-large", "limit-skill-bytes"),
-            ("front_matter_bytes = 20", "fm-too-large", "fm-too-large"),
-        ] {
+        for (limit, fault) in
+            [("skill_bytes = 20", "limit-skill-bytes"), ("front_matter_bytes = 20", "fm-too-large")]
+        {
             file(user_file(&env), format!("[limits]\n{limit}\n"));
             let listed = list_in(&env, &root, &[]);
             assert_eq!(
                 left_out(&listed),
-                ["big", "small"].map(|id| format!("project-agents/{id}: {of_scan}")),
+                ["big", "small"].map(|id| format!("project-agents/{id}: {fault}")),
                 "{limit}"
             );
             let added = run_in(&env, &root, &["add", ".agents/skills/small", "--json"]);
-            assert!(added.status == 6 && added.stderr.contains(of_add), "{added:?}");
+            assert!(added.status == 6 && added.stderr.contains(fault), "{added:?}");
         }
         file(user_file(&env), "[limits]\npackages = 1\n");
         let error = run_in(&env, &root, &["list", "--json"]).fails(6, "scan-limit");

@@ -161,6 +161,54 @@ fn switches_hold_for_the_user_or_for_one_project_which_comes_first() {
     }
 }
 
+/// Whoever switched it on for a project meant it to be there.
+#[test]
+fn what_is_switched_on_for_a_project_and_not_there_fails() {
+    for env in each() {
+        let root = project(&env);
+        let other = env.work().join("other");
+        directory(other.join(".git"));
+        for directory in [&root, &other] {
+            package(directory.join(".agents/skills"), "a");
+        }
+        // A user's skills are not in every project.
+        run_in(&env, &root, &["enable", "ghost"]).ok();
+        assert_eq!(everything(&env, &root), ["a"]);
+        run_in(&env, &root, &["enable", "ghost", "a", "--scope", "project"]).ok();
+        let check = |arguments: &[&str], status| {
+            let failed = run_in(&env, &root, &[arguments, &["--json"][..]].concat());
+            let error = failed.fails(status, "selection-missing");
+            assert_eq!(error["details"]["missing"], serde_json::json!(["ghost"]), "{error}");
+            assert!(text(&error["message"]).contains("`ghost` is enabled and not there"), "{error}");
+        };
+        check(&["prepare"], 4);
+        check(&["prepare", "--all"], 4);
+        let run = run_in(&env, &root, &["run", "--json", "--", "true"]).fails(125, "selection-missing");
+        assert!(text(&run["message"]).contains("`ghost`"), "{run}");
+        for empty in ["snapshots/sha256", "runs"] {
+            // One snapshot is that of before.
+            let there = names(env.root().join(empty)).len();
+            assert_eq!(there, usize::from(empty != "runs"), "{empty}");
+        }
+        // Elsewhere, by name, or from sources that stand alone, it is not asked for.
+        assert_eq!(everything(&env, &other), ["a"]);
+        run_in(&env, &root, &["prepare", "a", "--json"]).ok();
+        run_in(&env, &root, &["prepare", "--source", ".agents/skills"]).ok();
+        run_in(&env, &root, &["run", "--skill", "a", "--", "true"]).ok();
+        // It is there once the store has it, or a source.
+        package(env.work(), "ghost");
+        run_in(&env, &root, &["add", "../ghost"]).ok();
+        assert_eq!(everything(&env, &root), ["a", "ghost"]);
+        run_in(&env, &root, &["enable", "spook", "--scope", "project"]).ok();
+        run_in(&env, &root, &["prepare", "--json"]).fails(4, "selection-missing");
+        package(root.join(".claude/skills"), "spook");
+        assert_eq!(everything(&env, &root), ["a", "ghost", "spook"]);
+        std::fs::remove_dir_all(root.join(".claude/skills/spook")).unwrap();
+        run_in(&env, &root, &["disable", "spook", "--scope", "project"]).ok();
+        assert_eq!(everything(&env, &root), ["a", "ghost"]);
+    }
+}
+
 #[track_caller]
 fn check_disabled(env: &TestEnv, directory: &std::path::Path, reference: &str, hint: &str) {
     let error = run_in(env, directory, &["prepare", reference, "--json"]).fails(4, "selection-disabled");

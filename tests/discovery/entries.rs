@@ -306,6 +306,35 @@ fn dependencies_are_content_and_are_not_searched() {
     }
 }
 
+/// A list that lacks what could not be opened would look like any other.
+#[test]
+fn a_scan_without_descriptors_fails_and_lists_no_fewer() {
+    for env in each() {
+        for number in 0..40 {
+            package(env.work().join(format!("src/c{}", number % 4)), &format!("s{number}"));
+        }
+        let script = "ulimit -n $1; shift; exec \"$@\"";
+        let program = env.program().to_str().unwrap();
+        let arguments = ["list", "--json", "--source", "src", "--layout", "nested"];
+        let (mut whole, mut failed) = (0, 0);
+        for limit in 4..40 {
+            let limit = limit.to_string();
+            let limited = [&["-c", script, "sh", &limit, program], &arguments[..]].concat();
+            let listed = Output::of(&mut env.command_of("sh", limited));
+            if listed.status == 0 {
+                assert_eq!(ids(&listed.json()).len(), 40, "{limit}");
+                whole += 1;
+            } else {
+                let error = listed.fails(1, "io");
+                assert!(text(&error["message"]).contains("Too many open files"), "{error}");
+                assert_eq!(listed.stdout, "", "{limit}");
+                failed += i32::from(text(&error["message"]).starts_with("cannot scan the source `src`: "));
+            }
+        }
+        assert!(whole > 0 && failed > 0, "{whole} whole lists, {failed} failed scans");
+    }
+}
+
 /// Nothing that a package says of itself is ever a path.
 #[test]
 fn a_name_that_is_a_path_makes_nothing_and_removes_nothing() {

@@ -29,10 +29,11 @@ fn links_are_followed_where_that_is_allowed_and_tell_where_they_led() {
         }
         let refused = env.run(["list", "--source", "src", "--json"]).json();
         assert_eq!(ids(&refused), [""; 0]);
-        let refusals = ["circle", "deep", "hollow", "one", "two", "void"].map(|name| match name {
-            "deep" => "src/deep: no-skill-file".to_owned(),
-            _ => format!("src/{name}: symlink-not-allowed"),
-        });
+        let refusals =
+            ["circle", "deep", "hollow", "one", "plain.md", "two", "void"].map(|name| match name {
+                "deep" => "src/deep: no-skill-file".to_owned(),
+                _ => format!("src/{name}: symlink-not-allowed"),
+            });
         assert_eq!(left_out(&refused), refusals);
 
         let options = ["--source", "src", "--links", "allow", "--json"];

@@ -7,10 +7,12 @@ mod entries;
 mod front_matter;
 mod links;
 mod paging;
+mod places;
 mod planting;
 mod precedence;
 mod refusals;
 mod selection;
+mod shown;
 
 use std::os::unix::fs::symlink;
 use std::path::Path;

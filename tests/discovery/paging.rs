@@ -86,9 +86,14 @@ fn pages_make_up_the_whole_in_its_order() {
         }
         let shown = env.run(["list", "--source", "src", "--limit", "2"]);
         assert!(shown.ok().contains("`--offset 2` shows more"), "{shown:?}");
-        for wrong in
-            [&["--limit", "0"][..], &["--limit", "-1"], &["--offset", "x"], &["--collection", "../x"]]
-        {
+        for wrong in [
+            &["--limit", "0"][..],
+            &["--limit", "-1"],
+            &["--offset", "x"],
+            &["--collection", "../x"],
+            &["--max-packages", "0"],
+            &["--max-packages", "-1"],
+        ] {
             env.run([&["list", "--source", "src", "--json"], wrong].concat()).fails(2, "usage");
         }
     }
@@ -100,7 +105,6 @@ fn filters_and_words_find_what_they_say() {
         source(&env, "src", 0..SKILLS.len());
         for (arguments, expected) in [
             (&["--collection", "col"][..], &["aside", "member"][..]),
-            (&["--collection", "none"], &[]),
             (&["--user", "tables"], &["merge"]),
             (&["tables"], &["tables", "merge"]),
             (&["pdf"], &["pdf", "pdf-tools"]),
@@ -125,6 +129,8 @@ fn filters_and_words_find_what_they_say() {
             assert!(scores.is_sorted_by(|first, second| first >= second), "{found}");
             assert_eq!(scores.len(), if arguments[0].starts_with("--c") { 0 } else { expected.len() });
         }
+        let wrong = ["list", "--source", "src", "--layout", "nested", "--json", "--collection", "none"];
+        assert_eq!(env.run(wrong).fails(4, "collection-unknown")["details"]["collections"], json!(["col"]));
         let col = list(&env, "src", &["--limit", "1"]);
         assert_eq!(
             col["collections"],

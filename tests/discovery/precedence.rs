@@ -137,3 +137,27 @@ fn order_of_creation_decides_nothing() {
         assert_eq!(both[0].2, ["aaa", "bbb", "ccc", "eee"]);
     }
 }
+
+/// The word by itself is the name of what a library's caller registers.
+#[test]
+fn a_directory_on_the_command_line_may_be_called_registered() {
+    for env in each() {
+        let digest = package_digest(package(env.work().join("registered"), "demo"));
+        described(env.work().join("other"), "demo", "other");
+        for spelled in ["registered", "registered/", "./registered"] {
+            let sources = ["--source", "other", "--source", spelled];
+            let listed = env.run([&["list", "--json"], &sources[..]].concat()).json();
+            assert_eq!(texts(&listed["sources"], "id"), ["other", "./registered"], "{spelled}");
+            let arguments = [&["prepare", "--json", "./registered:demo"], &sources[..]].concat();
+            let prepared = env.run(arguments).json();
+            assert_eq!(prepared["packages"][0]["source"], "./registered");
+            assert_eq!(frozen_digest(&prepared), digest, "{spelled}");
+            let failed = env.run([&["prepare", "--json", "registered:demo"], &sources[..]].concat());
+            let error = failed.fails(4, "selection-unknown");
+            assert_eq!(error["details"]["sources"], json!(["other", "./registered"]));
+            env.run(["validate", spelled]).ok();
+        }
+        let twice = ["list", "--json", "--source", "registered", "--source", "./registered"];
+        env.run(twice).fails(2, "source-twice");
+    }
+}

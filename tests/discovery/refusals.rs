@@ -5,7 +5,7 @@ use std::os::unix::fs::{lchown, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use skillfreeze_testing::{Runner, directory, file, package, set_mode, skip};
+use skillfreeze_testing::{Output, Runner, TestEnv, directory, file, package, set_mode, skip};
 
 use super::configuration::{project, source, user_file};
 use super::{each, ids, list_in, run_in};
@@ -210,5 +210,75 @@ fn a_project_s_file_of_somebody_else_is_refused() {
         assert_eq!(ids(&list_in(&env, &area, &[])), [""; 0]);
         let said = run_in(&env, &area, &["list"]).stderr;
         assert!(said.contains("`own` belongs to user 54321"), "{said}");
+    }
+}
+
+/// `list`, which must end by itself.
+#[track_caller]
+fn list_at_once(env: &TestEnv, directory: &Path, arguments: &[&str]) -> Output {
+    let program = env.program().to_str().unwrap();
+    let arguments = [&["60", program, "list", "--json"], arguments].concat();
+    Output::of(env.command_of("timeout", arguments).current_dir(directory))
+}
+
+#[test]
+fn a_file_of_anybody_that_is_no_file_is_refused_and_not_waited_for() {
+    for env in each() {
+        let root = project(&env);
+        package(root.join(".agents/skills"), "demo");
+        let given = env.work().join("given.toml");
+        for (path, options) in [
+            (root.join("skillfreeze.toml"), &[][..]),
+            (user_file(&env), &[]),
+            (given.clone(), &["--config", "../given.toml"]),
+        ] {
+            directory(path.parent().unwrap());
+            assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+            let error = list_at_once(&env, &root, options).fails(1, "io");
+            assert!(text(&error["message"]).contains(path.file_name().unwrap().to_str().unwrap()), "{error}");
+            fs::remove_file(&path).unwrap();
+            // A link to nothing is not nothing.
+            symlink("nowhere.toml", &path).unwrap();
+            let error = list_at_once(&env, &root, options).fails(4, "not-found");
+            assert!(text(&error["message"]).contains("cannot read the configuration"), "{error}");
+            file(path.with_file_name("nowhere.toml"), "x");
+            list_at_once(&env, &root, options).fails(6, "config-invalid");
+            fs::remove_file(path.with_file_name("nowhere.toml")).unwrap();
+            fs::remove_file(&path).unwrap();
+        }
+        let above = user_file(&env).parent().unwrap().to_owned();
+        fs::remove_dir(&above).unwrap();
+        symlink("nowhere", &above).unwrap();
+        run_in(&env, &root, &["list", "--json"]).fails(4, "not-found");
+        fs::remove_file(&above).unwrap();
+        assert_eq!(ids(&list_in(&env, &root, &[])), ["demo"]);
+    }
+}
+
+#[test]
+fn more_sources_than_anybody_has_are_refused() {
+    for env in each() {
+        let root = project(&env);
+        let given = env.work().join("given.toml");
+        for (path, options, above) in [
+            (root.join("skillfreeze.toml"), &[][..], ""),
+            (user_file(&env), &[], "/srv/"),
+            (given.clone(), &["--config", "../given.toml"], "/srv/"),
+        ] {
+            let many = |count: usize| -> String {
+                (0..count)
+                    .map(|number| source(&format!("s{number}"), format!("{above}s{number}"), ""))
+                    .collect()
+            };
+            file(&path, many(257));
+            let error = run_in(&env, &root, &[&["list", "--json"], options].concat());
+            let error = error.fails(6, "config-too-large");
+            let message = text(&error["message"]);
+            assert!(message.contains("257") && message.contains("256"), "{message}");
+            file(&path, many(256));
+            let listed = list_in(&env, &root, options);
+            assert_eq!(listed["sources"].as_array().unwrap().len(), 256 + 4);
+            fs::remove_file(&path).unwrap();
+        }
     }
 }

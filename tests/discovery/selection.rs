@@ -117,7 +117,7 @@ fn candidates_are_reached_by_number_or_digest_alone() {
             assert_eq!(super::frozen_digest(&prepared), active);
         }
         env.run(["prepare", "demo@1", "demo@3", "--json"]).fails(5, "selection-conflict");
-        let listed = env.run(["list", "--json"]).json();
+        let listed = env.run(["list", "--inactive", "--json"]).json();
         let state = |number: u64| {
             let skills = listed["skills"].as_array().unwrap();
             skills.iter().find(|skill| skill["number"] == number).unwrap()["active"].as_bool().unwrap()

@@ -43,7 +43,7 @@ fn files_and_bytes_and_depth_have_limits() {
             &|demo| file(demo.join("SKILL.md"), skill("d", &"x".repeat(1 << 20))),
             Refusal::found_by_scan(
                 &[("limit-skill-bytes", "SKILL.md")],
-                &[("skill-md-too-large", "SKILL.md")],
+                &[("limit-skill-bytes", "SKILL.md")],
             ),
         ),
         (

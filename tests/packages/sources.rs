@@ -165,7 +165,7 @@ fn everything_that_is_listed_can_be_frozen_and_nothing_is_cut_off() {
     let prepared = env.run(["prepare", "--source", "src", "--json"]).json();
     assert_eq!(texts(&prepared["packages"], "id"), expected);
     env.run(["verify", &text(&prepared["snapshot"])]).ok();
-    let stored: Vec<String> = texts(&env.run(["list", "--json"]).json()["skills"], "id");
+    let stored: Vec<String> = texts(&env.run(["list", "--inactive", "--json"]).json()["skills"], "id");
     assert_eq!(stored, expected);
 }
 

@@ -128,7 +128,7 @@ fn a_store_that_the_user_cannot_enter_is_named() {
         assert!(text(&error["message"]).contains(env.root().to_str().unwrap()), "{error}");
     }
     set_mode(env.root(), 0o700);
-    assert_eq!(texts(&env.run(["list", "--json"]).json()["skills"], "id"), ["demo"]);
+    assert_eq!(texts(&env.run(["list", "--inactive", "--json"]).json()["skills"], "id"), ["demo"]);
 
     // Nor can one be made where the user may not write.
     let closed = env.work().join("closed");
@@ -152,7 +152,7 @@ fn a_store_that_others_may_write_is_refused_for_writing_and_reported() {
             }
             let verified = env.run(["verify", &digest, "--json"]).json();
             assert_eq!(texts(&verified["warnings"], "code"), ["store-writable-by-others"]);
-            assert_eq!(texts(&env.run(["list", "--json"]).json()["skills"], "id"), ["demo"]);
+            assert_eq!(texts(&env.run(["list", "--inactive", "--json"]).json()["skills"], "id"), ["demo"]);
             let run = env.run(["run", &digest, "--json", "--", "true"]);
             run.fails(125, "store-writable-by-others");
             set_mode(env.root(), 0o700);

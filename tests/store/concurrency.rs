@@ -48,7 +48,7 @@ fn two_hundred_writers_lose_nothing_and_do_nothing_twice() {
         let [snapshot] = snapshots(&env).try_into().unwrap();
         assert_eq!(env.run(["prepare", "--source", "src"]).ok().trim(), snapshot);
         env.run(["verify", &snapshot]).ok();
-        for skill in env.run(["list", "--json"]).json()["skills"].as_array().unwrap() {
+        for skill in env.run(["list", "--inactive", "--json"]).json()["skills"].as_array().unwrap() {
             assert_eq!(skill["digest"], package_digest(text(&skill["directory"])));
             assert_eq!(skill["number"], 1);
         }

@@ -69,7 +69,7 @@ fn is_swept(env: &TestEnv) {
 /// The ids that `list` has, sorted.
 #[track_caller]
 fn listed(env: &TestEnv) -> Vec<String> {
-    texts(&env.run(["list", "--json"]).json()["skills"], "id")
+    texts(&env.run(["list", "--inactive", "--json"]).json()["skills"], "id")
 }
 
 /// Makes a package whose bytes hardly compress, so that its size on disk is its size.

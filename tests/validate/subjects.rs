@@ -1,12 +1,14 @@
 //! What is validated: the paths that are named, or else the project.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 
 use skillfreeze_testing::{Output, Runner, TestEnv, directory, file, package};
 
 use super::{packages, report, validate};
-use crate::support::environment;
+use crate::support::{environment, text};
 
 /// The paths that were reported.
 fn paths(env: &TestEnv, arguments: &[&str]) -> (i32, Vec<String>) {
@@ -77,6 +79,7 @@ fn a_path_that_is_no_such_thing_is_refused() {
         (&["src", "none"], 4, "not-found"),
         (&["src", "--layout", "collection"], 6, "collection-missing"),
         (&["src", "--max-packages", "2"], 6, "scan-limit"),
+        (&["src", "--max-packages", "0"], 2, "usage"),
         (&["--layout", "flat"], 2, "usage"),
         (&["--links", "allow"], 2, "usage"),
         (&["src", "--depth", "2"], 2, "usage"),
@@ -101,6 +104,50 @@ fn a_collection_that_cannot_be_read_is_reported() {
     file(env.work().join("tree/cat/COLLECTION.json"), "{}");
     let (status, report) = validate(&env, &["tree", "--layout", "nested"]);
     assert_eq!((status, packages(&report)[0].0.as_str()), (6, "tree/cat"));
+}
+
+/// What is not UTF-8 is shown by escapes, which may be what another is really called.
+#[test]
+fn a_name_that_is_not_utf8_is_told_beside_what_is_called_like_it() {
+    for runner in Runner::available() {
+        let env = environment(*runner);
+        let source = env.work().join("src");
+        for name in [r"b\c", r"a\xff"] {
+            package(source.join("x"), name);
+            fs::rename(source.join("x").join(name), source.join(name)).unwrap();
+            file(
+                source.join(name).join("SKILL.md"),
+                format!("---\nname: n{}\ndescription: d\n---\n", &name[..1]),
+            );
+        }
+        fs::remove_dir(source.join("x")).unwrap();
+        for bytes in [&b"a\xff"[..], b"a\xfe", b"b\xff"] {
+            package(source.join(OsStr::from_bytes(bytes)), ".");
+        }
+        let (status, report) = validate(&env, &["src"]);
+        let found: Vec<(String, String, bool)> = report["packages"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|package| (text(&package["path"]), text(&package["id"]), package["valid"] == true))
+            .collect();
+        let expected = [
+            (r"src/a\xfe", "", false),
+            (r"src/a\xff", "", false),
+            (r"src/a\xff", "na", true),
+            (r"src/b\c", "nb", true),
+            (r"src/b\xff", "", false),
+        ];
+        let expected = expected.map(|(path, id, valid)| (path.to_owned(), id.to_owned(), valid));
+        let mut found = found;
+        found.sort();
+        assert_eq!((status, found), (6, expected.to_vec()), "{report}");
+        let faults = packages(&report).into_iter().flat_map(|(_, said)| said);
+        assert_eq!(faults.filter(|fault| fault.starts_with("error path-not-utf8")).count(), 3, "{report}");
+        // Named by itself, it is what it is.
+        let (status, report) = validate(&env, &[r"src/a\xff"]);
+        assert_eq!((status, report["valid"].as_u64()), (0, Some(1)), "{report}");
+    }
 }
 
 /// What somebody may have meant otherwise is told to who asks, and is no package.

@@ -2,160 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use camino::Utf8PathBuf;
 use cap_std::fs::Dir;
 use serde::Serialize;
-use skillfreeze_manifest::{
-    Diagnostic, Digest, Form, LinkRoot, Severity, SkillId, Stamp, escape_bytes, to_canonical_bytes,
-};
+use skillfreeze_manifest::{Diagnostic, Digest, Severity, SkillId, Stamp, fold, to_canonical_bytes};
 
 use crate::collection::Collection;
+use crate::found::{Found, LeftOut, Reach};
 use crate::front_matter::FrontMatter;
-use crate::route::Seen;
+use crate::located::{Handle, Located};
 use crate::source::{Definition, Source};
-use crate::walk::Lead;
-
-/// Where in the sources something lies.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// The index of its source.
-    pub source: usize,
-    /// Its path in the source, as the file system has it: escape it before showing.
-    pub directory: String,
-}
-
-/// A valid package.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Found {
-    /// What it says of itself; its diagnostics are in [`diagnostics`](Self::diagnostics).
-    pub front_matter: FrontMatter,
-    /// The index of its source.
-    pub source: usize,
-    /// Its path in the source, `.` for the source itself, as the file system has it: escape it before
-    /// showing.
-    pub directory: String,
-    /// Whether that is a directory or a file.
-    pub form: Form,
-    /// The collection that it is a member of.
-    pub collection: Option<SkillId>,
-    /// Where it really is, if a link in the source's root leads to it.
-    pub real_path: Option<Utf8PathBuf>,
-    /// Where else the same content lies under the same id.
-    pub origins: Vec<Place>,
-    /// Where else its id is taken, when the policy is that nothing wins.
-    pub contested_by: Vec<Place>,
-    /// Warnings and infos.
-    pub diagnostics: Vec<Diagnostic>,
-    /// The package that wins over it.
-    pub shadowed_by: Option<Place>,
-    pub(crate) seen: Seen,
-}
-
-impl Found {
-    pub(crate) fn new(lead: &Lead, seen: Seen, mut front_matter: FrontMatter) -> Self {
-        let diagnostics = std::mem::take(&mut front_matter.diagnostics);
-        Self {
-            front_matter,
-            source: 0,
-            directory: lead.path.clone(),
-            form: lead.form,
-            collection: lead.collection.clone(),
-            real_path: None,
-            origins: Vec::new(),
-            contested_by: Vec::new(),
-            diagnostics,
-            shadowed_by: None,
-            seen,
-        }
-    }
-
-    /// Its id.
-    #[must_use]
-    pub fn id(&self) -> &SkillId {
-        &self.front_matter.id
-    }
-
-    /// Where it lies.
-    #[must_use]
-    pub fn place(&self) -> Place {
-        Place { source: self.source, directory: self.directory.clone() }
-    }
-
-    /// The last component of its path; none of a source that is a package itself.
-    pub(crate) fn own_name(&self) -> Option<&str> {
-        own_name(&self.directory)
-    }
-
-    fn reach(&self) -> Reach {
-        Reach { form: self.form, is_link: self.real_path.is_some() }
-    }
-}
-
-fn own_name(directory: &str) -> Option<&str> {
-    directory.rsplit('/').next().filter(|name| *name != ".")
-}
-
-/// An entry of a source that [`Catalog::packages`] does not have.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LeftOut {
-    /// The index of its source.
-    pub source: usize,
-    /// Its path in the source, with what is not UTF-8 or cannot be shown escaped.
-    pub directory: String,
-    /// Its id, where it is a valid package.
-    pub id: Option<SkillId>,
-    /// Why it is left out, and what else there is to say.
-    pub diagnostics: Vec<Diagnostic>,
-    /// The package that wins over it.
-    pub shadowed_by: Option<Place>,
-    /// Its path as the file system has it, where it has one that can be said.
-    pub(crate) route: String,
-    /// How it is read; only of what is meant as a package.
-    pub(crate) reach: Option<Reach>,
-    pub(crate) seen: Seen,
-}
-
-/// How a package is read from its source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reach {
-    pub(crate) form: Form,
-    /// Whether a link in the source's root leads to it.
-    pub(crate) is_link: bool,
-}
-
-impl LeftOut {
-    pub(crate) fn new(lead: &Lead, seen: Seen, diagnostics: Vec<Diagnostic>) -> Self {
-        let directory = if lead.is_utf8 { escape_bytes(lead.path.as_bytes()) } else { lead.path.clone() };
-        let route = if lead.is_utf8 { lead.path.clone() } else { ".".to_owned() };
-        Self { source: 0, directory, id: None, diagnostics, shadowed_by: None, route, reach: None, seen }
-    }
-
-    /// The same, of what is meant as a package.
-    pub(crate) fn package(lead: &Lead, seen: Seen, diagnostics: Vec<Diagnostic>) -> Self {
-        let reach = Some(Reach { form: lead.form, is_link: false });
-        Self { reach, ..Self::new(lead, seen, diagnostics) }
-    }
-
-    /// Leaves a valid package out for a reason, which is said first.
-    pub(crate) fn of(found: &Found, reason: Diagnostic) -> Self {
-        let diagnostics = std::iter::once(reason).chain(found.diagnostics.iter().cloned()).collect();
-        Self {
-            source: found.source,
-            directory: escape_bytes(found.directory.as_bytes()),
-            id: Some(found.id().clone()),
-            diagnostics,
-            shadowed_by: found.shadowed_by.clone(),
-            route: found.directory.clone(),
-            reach: Some(found.reach()),
-            seen: found.seen.clone(),
-        }
-    }
-}
 
 /// A source as it was scanned.
 #[derive(Debug)]
@@ -192,7 +50,7 @@ pub struct Catalog {
     pub(crate) copies: Vec<Found>,
     pub(crate) left_out: Vec<LeftOut>,
     pub(crate) collections: Vec<Collection>,
-    /// Ids and directory names that are those of reserved sources alone.
+    /// Ids and directory names that are those of reserved sources alone, folded.
     pub(crate) reserved: BTreeSet<String>,
 }
 
@@ -267,14 +125,15 @@ impl Catalog {
         let is_it = |package: &&Found| *package.id() == *id && is_named(package.source);
         // Within a source the first directory wins, and `shadowed` keeps their order.
         let own = self.find(id).filter(is_it).or_else(|| self.shadowed.iter().find(is_it));
-        own.or_else(|| self.find(id).filter(|found| found.origins.iter().any(|place| is_named(place.source))))
+        // The same content elsewhere may be somebody else's to change.
+        own.or_else(|| self.copies.iter().find(is_it))
     }
 
-    /// Whether a name, an id or a directory's, is that of a package of a reserved source, valid or not:
-    /// nothing else may have it.
+    /// Whether a name, an id or a directory's, is that of a package of a reserved source, valid or not,
+    /// whatever its case: nothing else may have it.
     #[must_use]
     pub fn reserves(&self, name: &str) -> bool {
-        self.reserved.contains(name)
+        self.reserved.contains(&fold(name))
     }
 
     /// What is wrong with a package of no reserved source that has this id and this directory name, if
@@ -311,7 +170,7 @@ impl Catalog {
     /// # Errors
     /// What the system says where a link is no longer what it was.
     pub fn locate(&self, found: &Found) -> io::Result<Located<'_>> {
-        self.reach(found.source, &found.directory, found.reach())
+        self.reach(found.source, &found.directory, found.own_name(), found.reach())
     }
 
     /// As [`locate`](Self::locate), for a package that is left out; `None` for what is none, such as a
@@ -320,18 +179,19 @@ impl Catalog {
     /// # Errors
     /// What the system says where a link is no longer what it was.
     pub fn locate_left_out(&self, left: &LeftOut) -> io::Result<Option<Located<'_>>> {
-        left.reach.map(|reach| self.reach(left.source, &left.route, reach)).transpose()
+        left.reach.map(|reach| self.reach(left.source, &left.route, left.own_name(), reach)).transpose()
     }
 
-    fn reach(&self, source: usize, directory: &str, reach: Reach) -> io::Result<Located<'_>> {
-        let CatalogSource { root, source, definition, .. } = &self.sources[source];
+    fn reach(
+        &self,
+        source: usize,
+        directory: &str,
+        name: Option<&str>,
+        reach: Reach,
+    ) -> io::Result<Located<'_>> {
+        let CatalogSource { root, source, .. } = &self.sources[source];
         let root = root.as_deref().ok_or(io::ErrorKind::NotFound)?;
         let Reach { form, is_link } = reach;
-        let name = match own_name(directory) {
-            Some(name) if form == Form::File => name.strip_suffix(".md"),
-            Some(name) => Some(name),
-            None => definition.path.file_name(),
-        };
         let (name, link_roots) = (name.map(str::to_owned), source.link_roots());
         if is_link {
             let (dir, _) = source.follow(root, directory)?;
@@ -362,17 +222,21 @@ impl Catalog {
         struct Entry<'a> {
             source: &'a str,
             directory: &'a str,
+            id: Option<&'a SkillId>,
             front_matter: Option<&'a FrontMatter>,
             collection: Option<&'a SkillId>,
-            places: Vec<(&'a str, &'a str)>,
+            real_path: Option<&'a Utf8PathBuf>,
+            origins: Vec<(&'a str, &'a str)>,
             diagnostics: &'a [Diagnostic],
         }
         let packages = self.packages.iter().map(|found| Entry {
             source: self.source_id(found.source),
             directory: &found.directory,
+            id: Some(found.id()),
             front_matter: Some(&found.front_matter),
             collection: found.collection.as_ref(),
-            places: (found.origins.iter())
+            real_path: found.real_path.as_ref(),
+            origins: (found.origins.iter())
                 .map(|place| (self.source_id(place.source), place.directory.as_str()))
                 .collect(),
             diagnostics: &found.diagnostics,
@@ -380,55 +244,22 @@ impl Catalog {
         let left_out = self.left_out.iter().map(|left| Entry {
             source: self.source_id(left.source),
             directory: &left.directory,
+            id: left.id.as_ref(),
             front_matter: None,
-            collection: left.id.as_ref(),
-            places: Vec::new(),
+            collection: None,
+            real_path: None,
+            origins: Vec::new(),
             diagnostics: &left.diagnostics,
         });
-        let collections: Vec<_> =
-            self.collections.iter().map(|collection| (&collection.id, &collection.prompt)).collect();
-        let faults: Vec<_> = self
-            .sources
-            .iter()
-            .map(|source| (&source.definition.id, source.fault.as_ref().map(|fault| fault.code)))
-            .collect();
         let entries: Vec<Entry<'_>> = packages.chain(left_out).collect();
-        Digest::of(&to_canonical_bytes(&(entries, collections, faults)))
-    }
-}
-
-/// Where a package is read from.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Located<'a> {
-    /// The directory that it is in.
-    pub root: Handle<'a>,
-    /// Its path there, `.` for that directory itself.
-    pub path: String,
-    /// Its own name, which its front matter is compared with, if it has one.
-    pub name: Option<String>,
-    /// What it is.
-    pub form: Form,
-    /// The directories outside of it that its links may lead into.
-    pub link_roots: Vec<LinkRoot>,
-}
-
-/// A directory's handle: the catalog's own, or one that was opened for this.
-#[derive(Debug)]
-pub enum Handle<'a> {
-    /// The root of the source.
-    Kept(&'a Dir),
-    /// Where a link led.
-    Opened(Dir),
-}
-
-impl Deref for Handle<'_> {
-    type Target = Dir;
-
-    fn deref(&self) -> &Dir {
-        match self {
-            Self::Kept(dir) => dir,
-            Self::Opened(dir) => dir,
-        }
+        let collections = self.collections.iter();
+        let collections: Vec<_> = collections
+            .map(|found| (&found.id, &found.prompt, self.source_id(found.source), &found.directory))
+            .collect();
+        let sources = self.sources.iter().map(|source| {
+            let Definition { id, path, rank, reserved, .. } = &source.definition;
+            (id, path.as_str(), rank, reserved, &source.fault)
+        });
+        Digest::of(&to_canonical_bytes(&(entries, collections, sources.collect::<Vec<_>>())))
     }
 }

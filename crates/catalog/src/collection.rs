@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use serde::Deserialize;
 use skillfreeze_manifest::{Diagnostic, EntryKind, Severity, SkillId, Stamp, open_file};
 
-use crate::catalog::{Found, LeftOut};
+use crate::found::{Found, LeftOut};
 
 /// The file that makes a directory a collection.
 pub const COLLECTION_FILE: &str = "COLLECTION.json";
@@ -147,6 +147,31 @@ pub(crate) fn refuse_clashes(
         places.is_none()
     });
     collections.retain(|collection| taken.get(&collection.id).is_none_or(|places| places.len() == 1));
+}
+
+/// Gives each collection's id to one source: a reserved one, else the first by rank. The members of the
+/// others are listed outside of collections, so that no prompt tells of what it does not have.
+pub(crate) fn refuse_later(
+    packages: &mut [Found],
+    collections: &mut Vec<Collection>,
+    is_reserved: impl Fn(usize) -> bool,
+) {
+    let mut owners: BTreeMap<SkillId, usize> = BTreeMap::new();
+    for collection in collections.iter() {
+        let owner = owners.entry(collection.id.clone()).or_insert(collection.source);
+        if is_reserved(collection.source) && !is_reserved(*owner) {
+            *owner = collection.source;
+        }
+    }
+    collections.retain(|collection| owners.get(&collection.id) == Some(&collection.source));
+    for found in packages {
+        let later = found.collection.take_if(|id| owners.get(id).is_some_and(|owner| *owner != found.source));
+        if let Some(id) = later {
+            let message =
+                format!("another source has the collection `{id}`, so this is listed outside of it");
+            found.diagnostics.push(Diagnostic::new(Severity::Info, "collection-shadowed", message));
+        }
+    }
 }
 
 #[cfg(test)]

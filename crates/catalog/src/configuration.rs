@@ -78,8 +78,9 @@ pub struct SourceConfig {
 }
 
 impl SourceConfig {
-    /// The lowest rank that a project can give: that of its conventional sources.
-    pub const LOWEST_PROJECT_RANK: u32 = 200;
+    /// The ranks that a project can give: neither before its conventional sources nor, under the policy that
+    /// the highest wins, after the user's.
+    pub const PROJECT_RANKS: std::ops::Range<u32> = 200..500;
 }
 
 /// The text of one file.

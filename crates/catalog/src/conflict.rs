@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
-use skillfreeze_manifest::{Diagnostic, Form, Limits, Severity, SkillId, for_each, open_dir};
+use skillfreeze_manifest::{Diagnostic, Form, Limits, Severity, SkillId, fold, for_each, open_dir};
 
-use crate::catalog::{Catalog, CatalogSource, Found, LeftOut, Place};
-use crate::collection::Collection;
+use crate::catalog::{Catalog, CatalogSource};
+use crate::collection::{self, Collection};
 use crate::equal::{same_directory, same_file};
+use crate::found::{Found, LeftOut, Place};
+use crate::scan::{ScanError, ScanOptions};
 
 /// Which of several packages with one id wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -33,13 +35,19 @@ pub(crate) struct Everything {
 
 impl Catalog {
     /// Gives each id to one package.
+    ///
+    /// # Errors
+    /// [`ScanError::Cancelled`].
     pub(crate) fn resolve(
         sources: Vec<CatalogSource>,
         everything: Everything,
         policy: ConflictPolicy,
-        limits: &Limits,
-    ) -> Self {
-        let Everything { packages, mut left_out, collections } = everything;
+        options: &ScanOptions<'_>,
+    ) -> Result<Self, ScanError> {
+        let Everything { mut packages, mut left_out, mut collections } = everything;
+        collection::refuse_later(&mut packages, &mut collections, |source| {
+            sources.get(source).is_some_and(|source| source.definition.reserved)
+        });
         let mut catalog = Self {
             sources,
             packages: Vec::new(),
@@ -51,8 +59,17 @@ impl Catalog {
         };
         catalog.reserved = catalog.reserved_names(&packages, &left_out);
 
+        let bundled = packages.iter().filter(|found| catalog.is_reserved(found));
+        let bundled: BTreeSet<SkillId> = bundled.map(|found| found.id().clone()).collect();
         let mut by_id: BTreeMap<SkillId, Vec<Found>> = BTreeMap::new();
         for found in packages {
+            // Beside the bundled skill itself it may yet turn out to be the same.
+            if !bundled.contains(found.id())
+                && let Some(reason) = catalog.reserved_fault(&found)
+            {
+                left_out.push(LeftOut::of(&found, reason));
+                continue;
+            }
             by_id.entry(found.id().clone()).or_default().push(found);
         }
         let mut groups: Vec<(Found, Vec<Found>)> = Vec::with_capacity(by_id.len());
@@ -64,9 +81,13 @@ impl Catalog {
             .iter()
             .flat_map(|(winner, others)| others.iter().map(move |other| (winner, other)))
             .collect();
-        let mut same =
-            for_each(pairs.len(), |index| catalog.same_content(pairs[index].0, pairs[index].1, limits))
-                .into_iter();
+        let same = for_each(pairs.len(), |index| {
+            !options.is_cancelled() && catalog.same_content(pairs[index].0, pairs[index].1, &options.limits)
+        });
+        if options.is_cancelled() {
+            return Err(ScanError::Cancelled);
+        }
+        let mut same = same.into_iter();
 
         for (mut winner, others) in groups {
             for mut other in others {
@@ -76,9 +97,7 @@ impl Catalog {
                     catalog.copies.push(other);
                     continue;
                 }
-                if catalog.is_reserved(&winner)
-                    && let Some(reason) = catalog.reserved_fault(&other)
-                {
+                if let Some(reason) = catalog.reserved_fault(&other) {
                     left_out.push(LeftOut::of(&other, reason));
                     continue;
                 }
@@ -89,10 +108,6 @@ impl Catalog {
                 left_out.push(LeftOut::of(&other, catalog.shadowed_note(&winner, &other)));
                 catalog.shadowed.push(other);
             }
-            if let Some(reason) = catalog.reserved_fault(&winner) {
-                left_out.push(LeftOut::of(&winner, reason));
-                continue;
-            }
             if let Some(first) = winner.contested_by.first() {
                 winner.diagnostics.insert(0, catalog.contested_note(&winner, first));
             }
@@ -102,14 +117,15 @@ impl Catalog {
             (first.source, first.directory.as_bytes()).cmp(&(second.source, second.directory.as_bytes()))
         });
         catalog.left_out = left_out;
-        catalog
+        Ok(catalog)
     }
 
     fn is_reserved(&self, found: &Found) -> bool {
         self.sources[found.source].definition.reserved
     }
 
-    /// Ids and directory names that are those of reserved sources alone, be their packages valid or not.
+    /// Ids and directory names that are those of reserved sources alone, be their packages valid or not,
+    /// folded.
     fn reserved_names(&self, packages: &[Found], left_out: &[LeftOut]) -> BTreeSet<String> {
         let is_reserved = |source: usize| self.sources[source].definition.reserved;
         let packages = packages.iter().filter(|found| is_reserved(found.source));
@@ -120,8 +136,8 @@ impl Catalog {
             is_reserved(left.source)
                 && left.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
         });
-        let invalid = invalid.filter_map(|left| left.route.rsplit('/').next().map(str::to_owned));
-        names.chain(invalid).filter(|name| name != ".").collect()
+        let invalid = invalid.filter_map(|left| left.own_name().map(str::to_owned));
+        names.chain(invalid).map(|name| fold(&name)).collect()
     }
 
     /// What is wrong with a package that has a name of another's, which is reserved.
@@ -153,7 +169,7 @@ impl Catalog {
         }
         let (Ok(first), Ok(second)) = (self.locate(first), self.locate(second)) else { return false };
         match first.form {
-            Form::File => same_file((&*first.root, &first.path), (&*second.root, &second.path)),
+            Form::File => same_file((&*first.root, &first.path), (&*second.root, &second.path), limits),
             Form::Directory => {
                 match (open_dir(&*first.root, &first.path), open_dir(&*second.root, &second.path)) {
                     (Ok(first), Ok(second)) => same_directory(first, second, limits),

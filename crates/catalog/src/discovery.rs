@@ -15,7 +15,7 @@ use crate::conflict::{ConflictPolicy, Everything};
 use crate::materializer::Materializer;
 use crate::registration::{PackageDir, Registration, Registry};
 use crate::scan::{self, Root, ScanError, ScanOptions, Scanned};
-use crate::source::{Definition, FileSource, Layout, REGISTERED_ID, REGISTERED_RANK, Source};
+use crate::source::{Definition, FileSource, Layout, REGISTERED_ID, REGISTERED_RANK, Scope, Source};
 
 /// How often sources that change while they are read are read.
 const ATTEMPTS: usize = 4;
@@ -30,6 +30,9 @@ pub enum DiscoveryError {
         /// The id.
         id: String,
     },
+    /// A source has the id that registered packages have.
+    #[error("the id `{REGISTERED_ID}` is that of registered packages")]
+    RegisteredId,
     /// A materializer fills something that is no source.
     #[error("a materializer would fill `{}`, which is no configured source", .id.escape_debug())]
     MaterializerTarget {
@@ -50,6 +53,7 @@ impl DiscoveryError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::DuplicateSource { .. } => "source-twice",
+            Self::RegisteredId => "source-id-taken",
             Self::MaterializerTarget { .. } => "materializer-target",
             Self::DuplicateMaterializer { .. } => "materializer-twice",
         }
@@ -74,10 +78,10 @@ impl fmt::Debug for Discovery {
     }
 }
 
-/// Layers that were scanned, by the chain of scopes that leads to each; shared by discoveries that have
+/// Layers that were scanned, by the chain of scopes from the widest to each; shared by discoveries that have
 /// scopes in common, such as those of several projects of one user.
 #[derive(Debug, Clone, Default)]
-pub struct Layers(Arc<Mutex<BTreeMap<Vec<String>, Layer>>>);
+pub struct Layers(Arc<Mutex<BTreeMap<Vec<Scope>, Layer>>>);
 
 #[derive(Debug, Clone)]
 struct Layer {
@@ -95,7 +99,10 @@ impl Discovery {
         sources.sort_by_key(|source| source.definition().rank);
         for (index, source) in sources.iter().enumerate() {
             let id = &source.definition().id;
-            if id == REGISTERED_ID || sources[..index].iter().any(|earlier| earlier.definition().id == *id) {
+            if id == REGISTERED_ID {
+                return Err(DiscoveryError::RegisteredId);
+            }
+            if sources[..index].iter().any(|earlier| earlier.definition().id == *id) {
                 return Err(DiscoveryError::DuplicateSource { id: id.clone() });
             }
         }
@@ -149,8 +156,8 @@ impl Discovery {
         let mut everything = Everything::default();
         let mut states = Vec::with_capacity(sources.len());
         for (index, (source, scanned)) in sources.into_iter().zip(scanned.into_iter().flatten()).enumerate() {
-            let Scanned { root, packages, left_out, collections, categories } = Arc::unwrap_or_clone(scanned);
-            let listed = categories.into_iter().filter(|(_, seen)| seen.may_be_package());
+            let Scanned { root, packages, left_out, collections, routes } = Arc::unwrap_or_clone(scanned);
+            let listed = routes.into_iter().filter(|(_, seen)| seen.may_be_package());
             let listed = listed.map(|(path, _)| path).collect();
             everything.packages.extend(packages.into_iter().map(|mut found| {
                 found.source = index;
@@ -171,7 +178,7 @@ impl Discovery {
             let definition = source.definition().clone();
             states.push(CatalogSource { definition, fault, root, source, listed });
         }
-        Ok(Catalog::resolve(states, everything, self.policy, &options.limits))
+        Catalog::resolve(states, everything, self.policy, options)
     }
 
     /// The configured sources and one for each registered package, by rank.
@@ -181,7 +188,7 @@ impl Discovery {
             let definition = Definition {
                 rank: REGISTERED_RANK,
                 layout: Layout::Package,
-                scope: REGISTERED_ID.to_owned(),
+                scope: Scope::Session,
                 ..Definition::new(REGISTERED_ID, package.path.clone())
             };
             let failed = |cause| {
@@ -242,18 +249,15 @@ fn complete(
     }
 }
 
-/// For each source the chain of scopes from the first one to its own.
-fn chains(sources: &[Arc<dyn Source>]) -> Vec<Vec<String>> {
-    let mut chain: Vec<String> = Vec::new();
-    for source in sources {
-        let scope = &source.definition().scope;
-        if !chain.contains(scope) {
-            chain.push(scope.clone());
-        }
-    }
+/// For each source the chain of scopes from the widest one to its own, so that what is narrower, another
+/// project say, makes no other layer of what is wider.
+fn chains(sources: &[Arc<dyn Source>]) -> Vec<Vec<Scope>> {
+    let mut chain: Vec<Scope> = sources.iter().map(|source| source.definition().scope.clone()).collect();
+    chain.sort();
+    chain.dedup();
     let key = |source: &Arc<dyn Source>| {
-        let end = chain.iter().position(|scope| *scope == source.definition().scope).unwrap_or(0);
-        chain[..=end].to_vec()
+        let end = chain.partition_point(|scope| *scope <= source.definition().scope);
+        chain[..end].to_vec()
     };
     sources.iter().map(key).collect()
 }
@@ -262,19 +266,19 @@ impl Layers {
     /// Takes out what is kept for these sources. A scan that fails puts back what it did not fail at.
     fn take(
         &self,
-        keys: &[Vec<String>],
+        keys: &[Vec<Scope>],
         sources: &[Arc<dyn Source>],
         options: &ScanOptions<'_>,
     ) -> Vec<Option<Arc<Scanned>>> {
         let mut layers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut taken: BTreeMap<&Vec<String>, Layer> = BTreeMap::new();
+        let mut taken: BTreeMap<&Vec<Scope>, Layer> = BTreeMap::new();
         for key in keys {
             if let Some(layer) = layers.remove(key) {
                 taken.insert(key, layer);
             }
         }
         let limits = (options.limits, options.max_packages);
-        let find = |(key, source): (&Vec<String>, &Arc<dyn Source>)| {
+        let find = |(key, source): (&Vec<Scope>, &Arc<dyn Source>)| {
             let layer = taken.get(key).filter(|layer| layer.limits == limits)?;
             let index = layer.definitions.iter().position(|known| known == source.definition())?;
             layer.scanned.get(index).filter(|scanned| matches!(scanned.root, Root::Open { .. })).cloned()
@@ -285,12 +289,12 @@ impl Layers {
     /// Keeps each layer that is complete.
     fn keep(
         &self,
-        keys: &[Vec<String>],
+        keys: &[Vec<Scope>],
         sources: &[Arc<dyn Source>],
         scanned: &[Option<Arc<Scanned>>],
         options: &ScanOptions<'_>,
     ) {
-        let mut complete: BTreeMap<&Vec<String>, Option<Layer>> = BTreeMap::new();
+        let mut complete: BTreeMap<&Vec<Scope>, Option<Layer>> = BTreeMap::new();
         for ((key, source), scanned) in keys.iter().zip(sources).zip(scanned) {
             let empty = Layer {
                 definitions: Vec::new(),

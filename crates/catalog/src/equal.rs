@@ -16,32 +16,58 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// Whether two directories hold the same packages, byte for byte; `false` where that cannot be told.
 pub(crate) fn same_directory(first: impl AsFd, second: impl AsFd, limits: &Limits) -> bool {
-    let mut files = limits.files;
-    compare(first.as_fd(), second.as_fd(), limits.depth, &mut files).unwrap_or(false)
+    let mut left = Budget::of(limits);
+    compare(first.as_fd(), second.as_fd(), limits.depth, &mut left).unwrap_or(false)
+}
+
+/// What may still be read: as much as a package may have, since nothing else can be frozen.
+struct Budget {
+    files: u64,
+    file_bytes: u64,
+    bytes: u64,
+}
+
+impl Budget {
+    fn of(limits: &Limits) -> Self {
+        Self { files: limits.files, file_bytes: limits.file_bytes, bytes: limits.package_bytes }
+    }
+
+    /// Takes a file of this size out, if there is room for it.
+    fn take(&mut self, size: u64) -> bool {
+        let fits = self.files > 0 && size <= self.file_bytes.min(self.bytes);
+        if fits {
+            self.files -= 1;
+            self.bytes -= size;
+        }
+        fits
+    }
 }
 
 /// Whether two files hold the same bytes; `false` where that cannot be told.
-pub(crate) fn same_file(first: (impl AsFd, &str), second: (impl AsFd, &str)) -> bool {
-    let open =
-        || -> io::Result<bool> { same_bytes(open_file(first.0, first.1)?, open_file(second.0, second.1)?) };
-    open().unwrap_or(false)
+pub(crate) fn same_file(first: (impl AsFd, &str), second: (impl AsFd, &str), limits: &Limits) -> bool {
+    match (open_file(first.0, first.1), open_file(second.0, second.1)) {
+        (Ok(first), Ok(second)) => same_bytes(first, second, &mut Budget::of(limits)).unwrap_or(false),
+        _ => false,
+    }
 }
 
-fn compare(first: BorrowedFd<'_>, second: BorrowedFd<'_>, depth: usize, files: &mut u64) -> io::Result<bool> {
-    let entries = content(first, *files)?;
-    if depth == 0 || entries != content(second, *files)? {
+fn compare(
+    first: BorrowedFd<'_>,
+    second: BorrowedFd<'_>,
+    depth: usize,
+    left: &mut Budget,
+) -> io::Result<bool> {
+    let entries = content(first, left.files)?;
+    if depth == 0 || entries != content(second, left.files)? {
         return Ok(false);
     }
     for Entry { name, kind } in entries {
         let Ok(name) = String::from_utf8(name) else { return Ok(false) };
         let is_same = match kind {
             EntryKind::Directory => {
-                compare(open_dir(first, &name)?.as_fd(), open_dir(second, &name)?.as_fd(), depth - 1, files)?
+                compare(open_dir(first, &name)?.as_fd(), open_dir(second, &name)?.as_fd(), depth - 1, left)?
             }
-            EntryKind::File if *files > 0 => {
-                *files -= 1;
-                same_bytes(open_file(first, &name)?, open_file(second, &name)?)?
-            }
+            EntryKind::File => same_bytes(open_file(first, &name)?, open_file(second, &name)?, left)?,
             _ => false,
         };
         if !is_same {
@@ -68,13 +94,14 @@ fn content(dir: BorrowedFd<'_>, most: u64) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-fn same_bytes(mut first: File, mut second: File) -> io::Result<bool> {
+fn same_bytes(mut first: File, mut second: File, budget: &mut Budget) -> io::Result<bool> {
     let (one, other) = (Stamp::of(&first)?, Stamp::of(&second)?);
     let is_file = |stamp: &Stamp| stamp.kind == EntryKind::File;
     if !is_file(&one)
         || !is_file(&other)
         || one.size != other.size
         || one.is_executable() != other.is_executable()
+        || !budget.take(one.size)
     {
         return Ok(false);
     }

@@ -45,7 +45,9 @@ mod configuration;
 mod conflict;
 mod discovery;
 mod equal;
+mod found;
 mod front_matter;
+mod located;
 mod materializer;
 mod registration;
 mod root_path;
@@ -57,7 +59,7 @@ mod source;
 mod walk;
 mod watched;
 
-pub use catalog::{Catalog, CatalogSource, Found, Handle, LeftOut, Located, Place, Stale};
+pub use catalog::{Catalog, CatalogSource, Stale};
 pub use collection::{COLLECTION_FILE, COUNT_PLACEHOLDER, Collection};
 pub use configuration::error::{ConfigError, ConfigPlace, Whose};
 pub use configuration::file::MAX_CONFIG_BYTES;
@@ -66,6 +68,7 @@ pub use configuration::{
 };
 pub use conflict::ConflictPolicy;
 pub use discovery::{Discovery, DiscoveryError, Layers};
+pub use found::{Found, LeftOut, Place};
 pub use front_matter::edit::{Edit, EditError, edit_front_matter};
 pub use front_matter::needs::{Need, Permission, needs_of_script, needs_of_tools, undeclared};
 pub use front_matter::permissions::{Filesystem, Permissions, Web};
@@ -75,6 +78,7 @@ pub use front_matter::value::Value;
 pub use front_matter::{
     FrontMatter, LARGE_SKILL_BYTES, ParseOptions, front_matter_value, parse_front_matter,
 };
+pub use located::{Handle, Located};
 pub use materializer::Materializer;
 pub use registration::{PackageDir, Registration};
 pub use root_path::{RootPath, RootPathError};
@@ -82,6 +86,6 @@ pub use scan::{MAX_PACKAGES, ScanError, ScanOptions};
 pub use search::{Document, Hit, Hits, Query, SearchIndex};
 pub use source::{
     DEFAULT_RANK, Definition, FileSource, Layout, Links, REGISTERED_ID, REGISTERED_RANK, RESERVED_RANK,
-    Source,
+    Scope, Source,
 };
 pub use watched::Watched;

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cap_std::fs::Dir;
 use skillfreeze_manifest::{Diagnostic, Form, Limits, Progress, Severity, Silent, Stamp, for_each};
 
-use crate::catalog::{Found, LeftOut};
 use crate::collection::{self, COLLECTION_FILE, Collection};
+use crate::found::{Found, LeftOut};
 use crate::root_path::RootPath;
-use crate::route::Seen;
+use crate::route::{Reach, Seen};
+use crate::skill_file::is_of_machine;
 use crate::source::{Layout, Source};
 use crate::walk::{Above, Lead, Listed, Outcome, Walk, list};
 
@@ -41,7 +42,7 @@ impl Default for ScanOptions<'_> {
 }
 
 impl ScanOptions<'_> {
-    fn is_cancelled(&self) -> bool {
+    pub(crate) fn is_cancelled(&self) -> bool {
         self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
     }
 }
@@ -51,7 +52,7 @@ impl ScanOptions<'_> {
 #[non_exhaustive]
 pub enum ScanError {
     /// A required source is not there, or one that is there may not be read.
-    #[error("cannot read the source `{}` at `{path}`", .id.escape_debug())]
+    #[error("cannot read the source `{}` at `{}`", .id.escape_debug(), .path.as_str().escape_debug())]
     Root {
         /// The source's id.
         id: String,
@@ -79,6 +80,14 @@ pub enum ScanError {
         /// How many there may be.
         limit: usize,
     },
+    /// The machine has no more descriptors or memory, or cannot read its disk.
+    #[error("cannot scan the source `{}`", .id.escape_debug())]
+    Machine {
+        /// The source's id.
+        id: String,
+        /// What could not be done.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A source changed as often as it was read.
     #[error("the source `{}` changes while it is read, at `{}`", .id.escape_debug(), .path.escape_debug())]
     Changing {
@@ -100,6 +109,7 @@ impl ScanError {
             Self::Root { cause, .. } => root_code(cause.kind()),
             Self::Unusable { fault, .. } => fault.code,
             Self::Entries { .. } => "scan-limit",
+            Self::Machine { .. } => "io",
             Self::Changing { .. } => "catalog-stale",
             Self::Cancelled => "cancelled",
         }
@@ -124,7 +134,7 @@ pub(crate) struct Scanned {
     pub(crate) left_out: Vec<LeftOut>,
     pub(crate) collections: Vec<Collection>,
     /// Directories that were listed, the root apart, and the files that make collections of them.
-    pub(crate) categories: Vec<(String, Seen)>,
+    pub(crate) routes: Vec<(String, Seen)>,
 }
 
 /// A source's root.
@@ -147,13 +157,7 @@ impl Scanned {
     }
 
     fn empty(root: Root) -> Self {
-        Self {
-            root,
-            packages: Vec::new(),
-            left_out: Vec::new(),
-            collections: Vec::new(),
-            categories: Vec::new(),
-        }
+        Self { root, packages: Vec::new(), left_out: Vec::new(), collections: Vec::new(), routes: Vec::new() }
     }
 
     /// Says what is not as it was when it was read, if anything.
@@ -163,12 +167,17 @@ impl Scanned {
             (Ok((now, dir)), Root::Open { stamp, .. }) if now == *stamp => dir,
             (Ok((now, _)), Root::Failed { stamp: Some(stamp), .. }) if now == *stamp => return None,
             (Err(_), Root::Failed { stamp: None, .. }) => return None,
+            // Not being able to look is no change: what was scanned is as true as it was.
+            (Err(error), Root::Open { dir, .. }) if is_of_machine(&error) => match dir.try_clone() {
+                Ok(dir) => dir,
+                Err(_) => return None,
+            },
             _ => return Some(".".to_owned()),
         };
-        let categories = self.categories.iter().map(|(path, seen)| (path.as_str(), seen));
+        let listed = self.routes.iter().map(|(path, seen)| (path.as_str(), seen));
         let packages = self.packages.iter().map(|found| (found.directory.as_str(), &found.seen));
         let left_out = self.left_out.iter().map(|left| (left.route.as_str(), &left.seen));
-        let routes: Vec<_> = categories.chain(packages).chain(left_out).collect();
+        let routes: Vec<_> = listed.chain(packages).chain(left_out).collect();
         let current = for_each(routes.len(), |index| routes[index].1.is_current(&now, routes[index].0));
         current.iter().position(|is_current| !is_current).map(|index| routes[index].0.to_owned())
     }
@@ -178,11 +187,11 @@ impl Scanned {
 /// and kept from us.
 fn fail(source: &dyn Source, stamp: Option<Stamp>, cause: io::Error) -> Result<Scanned, ScanError> {
     let definition = source.definition();
-    if definition.required || cause.kind() == io::ErrorKind::PermissionDenied {
+    if definition.is_needed() || cause.kind() == io::ErrorKind::PermissionDenied || is_of_machine(&cause) {
         let (id, path) = (definition.id.clone(), definition.path.clone());
         return Err(ScanError::Root { id, path, cause });
     }
-    let message = format!("`{}`: {cause}", definition.path);
+    let message = format!("`{}`: {cause}", definition.path.as_str().escape_debug());
     let fault = Diagnostic::new(Severity::Warning, root_code(cause.kind()), message);
     Ok(Scanned::failed(stamp, fault))
 }
@@ -193,9 +202,9 @@ pub(crate) fn unfilled(source: &dyn Source, cause: &io::Error) -> Result<Scanned
     let fault = Diagnostic::new(
         Severity::Warning,
         "materializer-failed",
-        format!("`{}`: its materializer failed: {cause}", definition.path),
+        format!("`{}`: its materializer failed: {cause}", definition.path.as_str().escape_debug()),
     );
-    if definition.required {
+    if definition.is_needed() {
         return Err(ScanError::Unusable { id: definition.id.clone(), fault });
     }
     Ok(Scanned::failed(None, fault))
@@ -217,15 +226,14 @@ pub(crate) fn scan(source: &dyn Source, options: &ScanOptions<'_>) -> Result<Sca
     let mut leads = match first_leads(source, &dir, options.max_packages) {
         Ok(First::Leads { leads, entries: listed, collection }) => {
             entries += listed;
-            if collection.is_some() {
-                let path = COLLECTION_FILE.to_owned();
-                scanned.categories.push((path, Seen::entry(&dir, COLLECTION_FILE)));
+            if let Some((collection, seen)) = collection.map(|found| *found) {
+                scanned.routes.push((COLLECTION_FILE.to_owned(), seen));
+                scanned.collections.push(collection);
             }
-            scanned.collections.extend(collection);
             leads
         }
         Ok(First::TooMany(count)) => return Err(too_many(count)),
-        Ok(First::Unusable(fault)) if definition.required => {
+        Ok(First::Unusable(fault)) if definition.is_needed() => {
             return Err(ScanError::Unusable { id: definition.id.clone(), fault });
         }
         Ok(First::Unusable(fault)) => return Ok(Scanned::failed(Some(stamp), fault)),
@@ -260,14 +268,14 @@ pub(crate) fn scan(source: &dyn Source, options: &ScanOptions<'_>) -> Result<Sca
                 Outcome::Category { collection, leads: more, entries: listed, path, seen } => {
                     entries += listed;
                     leads.extend(more);
-                    if collection.is_some() {
-                        let file = format!("{path}/{COLLECTION_FILE}");
-                        scanned.categories.push((file.clone(), Seen::entry(&dir, &file)));
-                    }
                     scanned.collections.extend(collection);
-                    scanned.categories.push((path, seen));
+                    scanned.routes.push((path, seen));
                 }
                 Outcome::TooMany(count) => return Err(too_many(entries + count)),
+                Outcome::Machine(source) => {
+                    let (id, source) = (definition.id.clone(), Box::new(source));
+                    return Err(ScanError::Machine { id, source });
+                }
                 Outcome::Nothing => {}
             }
         }
@@ -282,7 +290,7 @@ pub(crate) fn scan(source: &dyn Source, options: &ScanOptions<'_>) -> Result<Sca
 
 /// What a root's layout makes of its own entries.
 enum First {
-    Leads { leads: Vec<Lead>, entries: usize, collection: Option<Collection> },
+    Leads { leads: Vec<Lead>, entries: usize, collection: Option<Box<(Collection, Seen)>> },
     TooMany(usize),
     Unusable(Diagnostic),
 }
@@ -310,11 +318,14 @@ fn first_leads(source: &dyn Source, dir: &Dir, limit: usize) -> io::Result<First
         let message = format!("`{}` has no `{COLLECTION_FILE}`", source.definition().path);
         return Ok(First::Unusable(Diagnostic::new(Severity::Warning, "collection-missing", message)));
     }
+    // Before it is read, so that a later edit is seen.
+    let seen = Seen::entry(dir, COLLECTION_FILE, Reach::Within);
     match collection::read(dir) {
         Err(fault) => Ok(First::Unusable(fault)),
         Ok((id, prompt)) => {
             leads.iter_mut().for_each(|lead| lead.collection = Some(id.clone()));
-            let collection = Some(Collection { id, prompt, source: 0, directory: ".".to_owned() });
+            let collection = Collection { id, prompt, source: 0, directory: ".".to_owned() };
+            let collection = Some(Box::new((collection, seen)));
             Ok(First::Leads { leads, entries, collection })
         }
     }

@@ -67,6 +67,15 @@ pub(crate) enum SkillFileError {
 }
 
 impl SkillFileError {
+    /// Whether it says nothing of the package: the machine has no more descriptors or memory, or cannot
+    /// read its disk.
+    pub(crate) fn is_of_machine(&self) -> bool {
+        match self {
+            Self::DirectoryUnreadable { cause } | Self::Unreadable { cause } => is_of_machine(cause),
+            _ => false,
+        }
+    }
+
     pub(crate) fn of_directory(cause: io::Error) -> Self {
         if vanished(&cause) { Self::DirectoryVanished } else { Self::DirectoryUnreadable { cause } }
     }
@@ -80,7 +89,7 @@ impl SkillFileError {
             Self::WrongKind { kind: EntryKind::Directory } => (Severity::Error, "wrong-type"),
             Self::WrongKind { .. } => (Severity::Error, "special-file"),
             Self::Link(error) => (Severity::Error, error.code()),
-            Self::TooLarge { .. } => (Severity::Error, "skill-md-too-large"),
+            Self::TooLarge { .. } => (Severity::Error, "limit-skill-bytes"),
         };
         // A diagnostic is text without a cause, so the text has it.
         let message = match self.source() {
@@ -172,6 +181,14 @@ fn open_flat(root: impl AsFd, path: &str) -> Result<File, SkillFileError> {
         }
         kind => Err(SkillFileError::WrongKind { kind }),
     }
+}
+
+/// Whether an error is the machine's and not that of what was opened.
+pub(crate) fn is_of_machine(cause: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(cause),
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO | Errno::NOBUFS)
+    )
 }
 
 /// Whether an error says that what was listed is gone, or something else by now.
@@ -291,7 +308,7 @@ mod tests {
                 assert_eq!((read.size, read.head.len()), (size as u64, head), "{size}");
             }
             place.write(file, body((1 << 20) + 1));
-            assert_eq!(place.code(path, form, &[]), "skill-md-too-large");
+            assert_eq!(place.code(path, form, &[]), "limit-skill-bytes");
             // The parser says more of what has no front matter to begin with.
             place.write(file, vec![b'x'; (1 << 20) + 1]);
             assert_eq!(place.read(path, form, &[]).unwrap().head.len(), most + 1);

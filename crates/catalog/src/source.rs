@@ -37,13 +37,15 @@ pub struct Definition {
     pub layout: Layout,
     /// What becomes of links directly in its root.
     pub links: Links,
-    /// Whether its ids and directory names are its own alone: bundled packages cannot be shadowed.
+    /// The directories outside of it that links of its packages may lead into.
+    pub link_roots: Vec<RootPath>,
+    /// Whether its ids and directory names are its own alone: bundled packages cannot be shadowed, so that
+    /// a scan without it is no scan either.
     pub reserved: bool,
     /// Whether a scan without it is no scan.
     pub required: bool,
-    /// For whom it is: `user`, or `project:/path`. Sources of one scope make a layer, which is kept
-    /// or scanned anew as a whole.
-    pub scope: String,
+    /// For whom it is. Sources of one scope make a layer, which is kept or scanned anew as a whole.
+    pub scope: Scope,
 }
 
 impl Definition {
@@ -56,11 +58,33 @@ impl Definition {
             rank: DEFAULT_RANK,
             layout: Layout::default(),
             links: Links::default(),
+            link_roots: Vec::new(),
             reserved: false,
             required: false,
-            scope: String::new(),
+            scope: Scope::Session,
         }
     }
+}
+
+impl Definition {
+    /// Whether a scan without it is no scan.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.required || self.reserved
+    }
+}
+
+/// For whom a source is, from the widest to the narrowest.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Scope {
+    /// For everybody on the machine.
+    System,
+    /// For one user.
+    User,
+    /// For whoever works in this project.
+    Project(RootPath),
+    /// For one call or one process.
+    Session,
 }
 
 /// Where in a source packages lie.
@@ -123,7 +147,7 @@ pub trait Source: fmt::Debug + Send + Sync {
     /// What the system says, or that the source does not follow links.
     fn follow(&self, root: &Dir, name: &str) -> io::Result<(Dir, Utf8PathBuf)>;
 
-    /// The directories outside of it that links of its packages may lead into; those that are there.
+    /// Opens the [link roots](Definition::link_roots) that are there.
     fn link_roots(&self) -> Vec<LinkRoot> {
         Vec::new()
     }

@@ -11,15 +11,15 @@ use cap_std::fs::Dir;
 use rustix::fs::readlinkat;
 use rustix::io::Errno;
 use skillfreeze_manifest::{
-    Diagnostic, EntryKind, Form, Limits, LinkRoot, Severity, SkillId, Stamp, count_entries, escape_bytes,
+    Diagnostic, EntryKind, Form, Limits, LinkRoot, Severity, SkillId, count_entries, escape_bytes,
     list_dir_up_to, open_dir,
 };
 
-use crate::catalog::{Found, LeftOut, Reach};
 use crate::collection::{self, COLLECTION_FILE, Collection};
+use crate::found::{self, Entry, Found, LeftOut};
 use crate::front_matter::{ParseOptions, parse_front_matter};
-use crate::route::Seen;
-use crate::skill_file::{SkillFile, SkillFileError, read_skill_file};
+use crate::route::{Reach, Seen};
+use crate::skill_file::{SkillFile, SkillFileError, is_of_machine, read_skill_file};
 use crate::source::{Links, Source};
 
 /// An entry that may be a package or lead to some.
@@ -35,6 +35,14 @@ pub(crate) struct Lead {
     /// The collection that it is in.
     pub(crate) collection: Option<SkillId>,
     pub(crate) form: Form,
+}
+
+impl Lead {
+    /// Where it is, with what it is called there.
+    fn entry(&self, name: Option<&str>) -> Entry {
+        let (path, form, collection) = (self.path.clone(), self.form, self.collection.clone());
+        Entry { path, name: name.map(str::to_owned), form, collection }
+    }
 }
 
 /// What an entry turned out to be.
@@ -54,6 +62,8 @@ pub(crate) enum Outcome {
     Nothing,
     /// A directory has this many entries, more than are looked at.
     TooMany(usize),
+    /// The machine could not look.
+    Machine(SkillFileError),
 }
 
 /// What is listed of a directory.
@@ -124,14 +134,15 @@ impl Walk<'_> {
         if !lead.is_utf8 {
             let message = format!("the name `{}` is not UTF-8", lead.path);
             let diagnostic = Diagnostic::new(Severity::Error, "path-not-utf8", message);
-            return Outcome::LeftOut(LeftOut::new(lead, Seen::entry(self.root, "."), vec![diagnostic]));
+            let seen = Seen::entry(self.root, ".", Reach::Within);
+            return Outcome::LeftOut(LeftOut::new(Err(&lead.path), seen, vec![diagnostic]));
         }
         match (lead.form, lead.kind) {
             (Form::Directory, EntryKind::Link) => self.link(lead),
             _ => {
                 let seen = match lead.form {
-                    Form::Directory => Seen::package(self.root, &lead.path),
-                    Form::File => Seen::entry(self.root, &lead.path),
+                    Form::Directory => Seen::package(self.root, &lead.path, Reach::Within),
+                    Form::File => Seen::entry(self.root, &lead.path, Reach::Within),
                 };
                 self.entry(lead, seen)
             }
@@ -144,34 +155,41 @@ impl Walk<'_> {
             (path, Form::Directory) => path.rsplit('/').next(),
             (path, Form::File) => path.strip_suffix(".md"),
         };
+        let at = lead.entry(name);
         match read_skill_file(self.root, &lead.path, lead.form, self.limits, self.link_roots) {
-            Ok(head) => self.package(lead, seen, &head, name),
+            Ok(head) => self.package(at, seen, &head),
             Err(SkillFileError::Absent) if lead.form == Form::Directory => self.category(lead, seen),
-            Err(error) => Outcome::LeftOut(LeftOut::package(lead, seen, vec![error.diagnostic()])),
+            Err(error) if error.is_of_machine() => Outcome::Machine(error),
+            Err(error) => Outcome::LeftOut(LeftOut::package(&at, seen, vec![error.diagnostic()])),
         }
     }
 
-    fn package(&self, lead: &Lead, seen: Seen, head: &SkillFile, name: Option<&str>) -> Outcome {
+    fn package(&self, at: Entry, seen: Seen, head: &SkillFile) -> Outcome {
         // Notes lie beside flat packages; what does not begin as one is not meant as one.
-        if lead.form == Form::File && !crate::front_matter::fence::begins(&head.head) {
+        if at.form == Form::File && !crate::front_matter::fence::begins(&head.head) {
             let message = "the file does not begin with front matter";
             let diagnostic = Diagnostic::new(Severity::Info, "no-front-matter", message);
-            return Outcome::LeftOut(LeftOut::new(lead, seen, vec![diagnostic]));
+            return Outcome::LeftOut(LeftOut::new(Ok(&at.path), seen, vec![diagnostic]));
         }
-        let options = ParseOptions { size: Some(head.size), limits: *self.limits, ..ParseOptions::of(name) };
+        let of = ParseOptions::of(at.name.as_deref());
+        let options = ParseOptions { size: Some(head.size), limits: *self.limits, ..of };
         match parse_front_matter(&head.head, &options) {
-            Ok(front_matter) => Outcome::Package(Box::new(Found::new(lead, seen, front_matter))),
-            Err(diagnostics) => Outcome::LeftOut(LeftOut::package(lead, seen, diagnostics)),
+            Ok(front_matter) => Outcome::Package(Box::new(Found::new(at, seen, front_matter))),
+            Err(diagnostics) => Outcome::LeftOut(LeftOut::package(&at, seen, diagnostics)),
         }
     }
 
     /// A directory without a `SKILL.md`.
     fn category(&self, lead: &Lead, seen: Seen) -> Outcome {
-        let leave_out = |seen, diagnostic| Outcome::LeftOut(LeftOut::new(lead, seen, vec![diagnostic]));
-        let failed = |error: io::Error| SkillFileError::of_directory(error).diagnostic();
+        let leave_out =
+            |seen, diagnostic| Outcome::LeftOut(LeftOut::new(Ok(&lead.path), seen, vec![diagnostic]));
+        let failed = |seen, error: io::Error| match SkillFileError::of_directory(error) {
+            error if error.is_of_machine() => Outcome::Machine(error),
+            error => leave_out(seen, error.diagnostic()),
+        };
         let dir = match open_dir(self.root, &lead.path) {
             Ok(dir) => dir,
-            Err(error) => return leave_out(seen, failed(error)),
+            Err(error) => return failed(seen, error),
         };
         let above = Above {
             path: &lead.path,
@@ -182,7 +200,7 @@ impl Walk<'_> {
         let listed = match list(&dir, &above, self.max_entries) {
             Ok(Ok(listed)) => listed,
             Ok(Err(count)) => return Outcome::TooMany(count),
-            Err(error) => return leave_out(seen, failed(error)),
+            Err(error) => return failed(seen, error),
         };
         let Listed { mut leads, entries, has_collection_file } = listed;
         let path = lead.path.clone();
@@ -191,6 +209,8 @@ impl Walk<'_> {
                 let message = format!("a collection within a collection: `{COLLECTION_FILE}`");
                 return leave_out(seen, Diagnostic::new(Severity::Error, "collection-nested", message));
             }
+            // Before it is read, so that a later edit is seen.
+            let seen = seen.with(self.root, &lead.path, COLLECTION_FILE);
             let (id, prompt) = match collection::read(&dir) {
                 Ok(read) => read,
                 Err(diagnostic) => return leave_out(seen, diagnostic),
@@ -209,13 +229,21 @@ impl Walk<'_> {
     }
 
     fn link(&self, lead: &Lead) -> Outcome {
-        let leads_to_a_file = Stamp::through_links(self.root, lead.path.as_bytes())
-            .is_ok_and(|stamp| stamp.kind != EntryKind::Directory);
+        // Deeper links could lead anywhere in the source again.
+        let is_in_root = !lead.path.contains('/');
+        let is_allowed = self.source.definition().links == Links::Allow && is_in_root;
+        let reach = if is_allowed { Reach::Anywhere } else { Reach::Within };
+        let leads_to_a_file =
+            reach.target(self.root, &lead.path).is_some_and(|stamp| stamp.kind != EntryKind::Directory);
         if leads_to_a_file {
             return Outcome::Nothing;
         }
-        let seen = Seen::package(self.root, &lead.path);
-        let leave_out = |seen, diagnostic| Outcome::LeftOut(LeftOut::new(lead, seen, vec![diagnostic]));
+        let seen = match is_allowed {
+            true => Seen::package(self.root, &lead.path, reach),
+            false => Seen::entry(self.root, &lead.path, reach),
+        };
+        let leave_out =
+            |seen, diagnostic| Outcome::LeftOut(LeftOut::new(Ok(&lead.path), seen, vec![diagnostic]));
         let target = match readlinkat(self.root, lead.path.as_str(), Vec::new()) {
             Ok(target) => escape_bytes(target.to_bytes()),
             Err(error) => {
@@ -223,9 +251,7 @@ impl Walk<'_> {
                 return leave_out(seen, Diagnostic::new(Severity::Error, "vanished", message));
             }
         };
-        // Deeper links could lead anywhere in the source again.
-        let is_in_root = !lead.path.contains('/');
-        if self.source.definition().links == Links::Refuse || !is_in_root {
+        if !is_allowed {
             let message = format!("a link to `{target}`; the source does not allow links");
             let diagnostic = Diagnostic::new(Severity::Error, "symlink-not-allowed", message)
                 .hint("name the directory that it leads to as a source, or copy it");
@@ -233,6 +259,9 @@ impl Walk<'_> {
         }
         let (dir, real_path) = match self.source.follow(self.root, &lead.path) {
             Ok(followed) => followed,
+            Err(error) if is_of_machine(&error) => {
+                return Outcome::Machine(SkillFileError::of_directory(error));
+            }
             Err(error) => {
                 let code = match error.kind() {
                     io::ErrorKind::NotFound => "symlink-dangling",
@@ -245,17 +274,22 @@ impl Walk<'_> {
         };
         let behind = Walk { root: &dir, ..*self };
         let outcome = match read_skill_file(&dir, ".", Form::Directory, self.limits, self.link_roots) {
-            Ok(head) => behind.package(lead, seen, &head, Some(&lead.path)),
+            Ok(head) => behind.package(lead.entry(Some(&lead.path)), seen, &head),
             Err(error @ SkillFileError::Absent) => return leave_out(seen, error.diagnostic()),
-            Err(error) => Outcome::LeftOut(LeftOut::package(lead, seen, vec![error.diagnostic()])),
+            Err(error) if error.is_of_machine() => Outcome::Machine(error),
+            Err(error) => {
+                let at = lead.entry(Some(&lead.path));
+                Outcome::LeftOut(LeftOut::package(&at, seen, vec![error.diagnostic()]))
+            }
         };
         match outcome {
-            Outcome::Package(found) => {
-                Outcome::Package(Box::new(Found { real_path: Some(real_path), ..*found }))
+            Outcome::Package(mut found) => {
+                found.real_path = Some(real_path);
+                Outcome::Package(found)
             }
-            Outcome::LeftOut(left) => {
-                let reach = left.reach.map(|reach| Reach { is_link: true, ..reach });
-                Outcome::LeftOut(LeftOut { reach, ..left })
+            Outcome::LeftOut(mut left) => {
+                left.reach = left.reach.map(|reach| found::Reach { is_link: true, ..reach });
+                Outcome::LeftOut(left)
             }
             other => other,
         }

@@ -7,7 +7,8 @@
 use camino::Utf8PathBuf;
 use skillfreeze_manifest::SKILL_FILE;
 
-use crate::catalog::{Catalog, CatalogSource, Found, LeftOut};
+use crate::catalog::{Catalog, CatalogSource};
+use crate::found::{Found, LeftOut};
 use crate::route::Seen;
 use crate::source::Layout;
 

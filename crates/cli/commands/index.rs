@@ -4,8 +4,8 @@ use std::fmt;
 
 use camino::Utf8PathBuf;
 use serde::Serialize;
-use skillfreeze::catalog::{self, Catalog, CatalogSource, Collection, Found, Place};
-use skillfreeze::manifest::{Diagnostic, Digest, SkillId, Version};
+use skillfreeze::catalog::{self, COUNT_PLACEHOLDER, Catalog, CatalogSource, Collection, Found, Place};
+use skillfreeze::manifest::{Diagnostic, Digest, Form, Severity, SkillId, Version};
 use skillfreeze::preparer;
 use skillfreeze::store::Revision;
 
@@ -20,6 +20,12 @@ pub(crate) struct Index {
     pub(crate) total: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next_offset: Option<usize>,
+    /// How many revisions are not listed because they are not active.
+    #[serde(skip)]
+    pub(crate) hidden: usize,
+    /// What should be there and is not.
+    #[serde(skip)]
+    pub(crate) absent: Vec<SkillId>,
     pub(crate) skills: Vec<Skill>,
     pub(crate) collections: Vec<CollectionEntry>,
     pub(crate) sources: Vec<SourceEntry>,
@@ -175,6 +181,11 @@ impl CollectionEntry {
             count: catalog.packages().iter().filter(is_member).count(),
         }
     }
+
+    /// A row of a table: its id, and its prompt as it is told.
+    pub(crate) fn row(&self) -> Vec<String> {
+        vec![self.id.to_string(), self.prompt.replace(COUNT_PLACEHOLDER, &self.count.to_string())]
+    }
 }
 
 /// A source that was scanned.
@@ -213,9 +224,27 @@ pub(crate) struct LeftOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     shadowed_by: Option<PlaceEntry>,
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// Whether it is a file, and not a directory that has one.
+    #[serde(skip)]
+    is_file: bool,
 }
 
 impl LeftOut {
+    /// Why it is left out: what is merely worth knowing is no reason where there is another.
+    pub(crate) fn reasons(&self) -> impl Iterator<Item = Diagnostic> {
+        let most = self.diagnostics.iter().map(|reason| reason.severity).max();
+        let reasons = self
+            .diagnostics
+            .iter()
+            .filter(move |reason| Some(reason.severity) == most || reason.severity != Severity::Info);
+        reasons.cloned().map(|mut reason| {
+            if self.is_file && reason.path.is_some() {
+                reason.path = self.directory.rsplit('/').next().map(str::to_owned);
+            }
+            reason
+        })
+    }
+
     pub(crate) fn of(catalog: &Catalog, left: &catalog::LeftOut) -> Self {
         Self {
             source: catalog.source_id(left.source).to_owned(),
@@ -223,6 +252,7 @@ impl LeftOut {
             id: left.id.clone(),
             shadowed_by: left.shadowed_by.as_ref().map(|place| PlaceEntry::of(catalog, place)),
             diagnostics: left.diagnostics.clone(),
+            is_file: left.form() == Some(Form::File),
         }
     }
 }
@@ -230,6 +260,6 @@ impl LeftOut {
 impl From<preparer::LeftOut> for LeftOut {
     fn from(left: preparer::LeftOut) -> Self {
         let preparer::LeftOut { source, directory, id, diagnostics, .. } = left;
-        Self { source, directory, id, shadowed_by: None, diagnostics }
+        Self { source, directory, id, shadowed_by: None, diagnostics, is_file: false }
     }
 }

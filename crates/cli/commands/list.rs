@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use clap::Args;
+use serde_json::json;
 use skillfreeze::catalog::{Catalog, Document, Found, Hits, Query, SearchIndex};
 use skillfreeze::manifest::SkillId;
 use skillfreeze::preparer::Precedence;
@@ -31,6 +32,9 @@ pub(crate) struct List {
     /// Show what was left out, and why
     #[arg(long)]
     skipped: bool,
+    /// List the revisions too that are not active
+    #[arg(long)]
+    inactive: bool,
     /// List the members of this collection only
     #[arg(long, value_name = "ID")]
     collection: Option<SkillId>,
@@ -63,10 +67,16 @@ impl List {
         let index = self.index(&catalog, &sources, store.as_ref(), &enablement)?;
 
         let output = context.output();
-        catalog.sources().iter().filter_map(fault_of).for_each(|fault| output.warning(&fault));
+        let error = self.sources.refuse_faults(&catalog);
+        if error.is_ok() {
+            catalog.sources().iter().filter_map(fault_of).for_each(|fault| output.warning(&fault));
+        }
+        for absent in &index.absent {
+            output.warning(&format!("`{absent}` is enabled, but neither a source nor the store has it"));
+        }
         output.findings(index.skills.iter().map(|skill| (skill.id.to_string(), &skill.diagnostics[..])));
         output.data(&index, || self.text(&index, output.colors_data()))?;
-        self.sources.refuse_faults(&catalog).map(|()| 0)
+        error.map(|()| 0)
     }
 
     /// What there is to list.
@@ -81,11 +91,21 @@ impl List {
             Some(store) if sources.precedence == Precedence::Store => store.revisions()?,
             _ => Vec::new(),
         };
-        let mut skills = rows(catalog, revisions, enablement);
-        if !self.words.is_empty() {
-            // What is not active is no answer to what there is.
-            skills.retain(|skill| skill.active != Some(false));
+        if let Some(wanted) = &self.collection
+            && !catalog.collections().iter().any(|collection| collection.id == *wanted)
+        {
+            let message = format!("there is no collection `{wanted}`");
+            let known: Vec<_> = catalog.collections().iter().map(|collection| &collection.id).collect();
+            return Err(Failure::new("collection-unknown", message).details(json!({ "collections": known })));
         }
+        let mut skills = rows(catalog, revisions, enablement);
+        let is_there =
+            |id: &&SkillId| skills.iter().any(|skill| skill.id == **id && skill.active != Some(false));
+        let absent = enablement.wanted.iter().filter(|id| !is_there(id)).cloned().collect();
+        let all = skills.len();
+        // What is not active is no answer to what there is, unless it is asked for.
+        skills.retain(|skill| self.inactive || skill.active != Some(false));
+        let hidden = all - skills.len();
         let is_asked_for = |skill: &Skill| {
             (self.collection.is_none() || skill.collection == self.collection)
                 && (!self.user || skill.user_invocable == Some(true))
@@ -105,6 +125,8 @@ impl List {
             schema: INDEX_SCHEMA,
             total,
             next_offset,
+            hidden,
+            absent,
             skills,
             collections: catalog
                 .collections()
@@ -173,18 +195,28 @@ impl List {
                     .collect()
             })
             .collect();
-        let mut text = table(&rows);
+        let mut parts = vec![table(&rows)];
         if let Some(next) = index.next_offset {
-            text.push_str(&format!("\n{} in all; `--offset {next}` shows more\n", index.total));
+            parts.push(format!("{} in all; `--offset {next}` shows more\n", index.total));
         }
+        if self.words.is_empty() && !index.collections.is_empty() {
+            let rows: Vec<_> = index.collections.iter().map(CollectionEntry::row).collect();
+            parts.push(format!("collections:\n{}", table(&rows)));
+        }
+        let mut hints = Vec::new();
         if self.skipped {
             if !index.left_out.is_empty() {
-                text.push_str(&format!("\nleft out:\n{}", left_out(&index.left_out, is_colored)));
+                parts.push(format!("left out:\n{}", left_out(&index.left_out, is_colored)));
             }
         } else if !index.left_out.is_empty() {
-            text.push_str(&format!("\n{} left out; `--skipped` shows them\n", index.left_out.len()));
+            hints.push(format!("{} left out; `--skipped` shows them\n", index.left_out.len()));
         }
-        text
+        if index.hidden > 0 && self.words.is_empty() {
+            hints.push(format!("{} not active; `--inactive` shows them\n", index.hidden));
+        }
+        parts.push(hints.concat());
+        parts.retain(|part| !part.is_empty());
+        parts.join("\n")
     }
 }
 
@@ -192,14 +224,14 @@ impl List {
 fn left_out(left_out: &[LeftOut], is_colored: bool) -> String {
     let reasons = left_out.iter().flat_map(|left| {
         let place = format!("{}/{}", left.source, left.directory);
-        left.diagnostics.iter().map(move |reason| (place.clone(), reason))
+        left.reasons().map(move |reason| (place.clone(), reason))
     });
     let (rows, reasons): (Vec<_>, Vec<_>) =
         reasons.map(|(place, reason)| (vec![place, reason.to_string()], reason)).unzip();
     let mut text = String::new();
     for (line, reason) in table(&rows).lines().zip(reasons) {
         text.push_str(&format!("{line}\n"));
-        if let Some(block) = excerpt::block(reason, is_colored) {
+        if let Some(block) = excerpt::block(&reason, is_colored) {
             text.push_str(&format!("{block}\n"));
         }
     }

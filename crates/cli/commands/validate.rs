@@ -13,6 +13,7 @@ use crate::context::Context;
 use crate::describer::Parser;
 use crate::directories::DirectoryArgs;
 use crate::exit::Failure;
+use crate::output::counted;
 use crate::report::{self, Format, Report};
 use crate::sources::{Sources, fault_of};
 
@@ -82,6 +83,6 @@ fn result(reports: &[Report]) -> Result<u8, Failure> {
     if invalid == 0 {
         return Ok(0);
     }
-    let is = if invalid == 1 { "is" } else { "are" };
-    Err(Failure::new("invalid", format!("{invalid} of {} packages {is} invalid", reports.len())))
+    let (is, all) = (if invalid == 1 { "is" } else { "are" }, counted(reports.len(), "package"));
+    Err(Failure::new("invalid", format!("{invalid} of {all} {is} invalid")))
 }

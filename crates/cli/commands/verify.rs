@@ -13,6 +13,7 @@ use skillfreeze::mount::{RunRecord, is_trusted_owner};
 use super::show::find_run;
 use crate::context::{Context, Named, canonical, open_dir};
 use crate::exit::{Failure, INTEGRITY};
+use crate::output::counted;
 
 /// Hash every file of a snapshot again and compare it with the manifest
 ///
@@ -196,8 +197,10 @@ fn text(output: &VerifyOutput) -> String {
         let anchor =
             if output.anchored { "" } else { " (the manifest itself was not checked: no digest was named)" };
         return format!(
-            "{digest}: {} packages, {} files, {} bytes match{anchor}",
-            output.packages, output.files, output.bytes
+            "{digest}: {}, {}, {} match{anchor}",
+            counted(output.packages, "package"),
+            counted(output.files, "file"),
+            counted(output.bytes, "byte")
         );
     }
     output.faults.iter().map(|fault| format!("{fault}\n")).collect()

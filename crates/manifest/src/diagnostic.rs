@@ -66,6 +66,16 @@ impl Diagnostic {
         self
     }
 
+    /// Where it is, as `path:line:column`, or the path alone.
+    #[must_use]
+    pub fn place(&self) -> Option<String> {
+        let path = self.path.as_ref()?;
+        Some(match (self.line, self.column) {
+            (Some(line), Some(column)) => format!("{path}:{line}:{column}"),
+            _ => path.clone(),
+        })
+    }
+
     /// Says which line and column it is about, both counted from 1.
     #[must_use]
     pub fn at(mut self, line: usize, column: usize) -> Self {
@@ -91,12 +101,8 @@ impl Diagnostic {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(path) = &self.path {
-            write!(f, "{path}")?;
-            if let (Some(line), Some(column)) = (self.line, self.column) {
-                write!(f, ":{line}:{column}")?;
-            }
-            f.write_str(": ")?;
+        if let Some(place) = self.place() {
+            write!(f, "{place}: ")?;
         }
         write!(f, "{} ({})", self.message, self.code)
     }

@@ -61,7 +61,7 @@ pub use nofollow::{
     open_file,
 };
 pub use parallel::for_each;
-pub use path::{PackagePath, PathError, PathSet, UNICODE_VERSION, is_bidi_control};
+pub use path::{PackagePath, PathError, PathSet, UNICODE_VERSION, fold, is_bidi_control};
 pub use progress::{Progress, Silent};
 pub use skill_link::SkillLinkError;
 pub use snapshot::{

@@ -114,6 +114,14 @@ impl Stamp {
         Ok(Self::from_stat(&statat(dir, path, AtFlags::empty())?))
     }
 
+    /// Reads the state of what `path` below `dir` leads to, through links that stay below it alone.
+    ///
+    /// # Errors
+    /// What `openat2` says: `EXDEV` where a link leads out, `ENOSYS` before Linux 5.6 and elsewhere.
+    pub fn beneath(dir: impl AsFd, path: &str) -> io::Result<Self> {
+        Self::of(open_beneath(dir, path)?)
+    }
+
     #[expect(
         clippy::unnecessary_cast,
         clippy::useless_conversion,
@@ -224,6 +232,19 @@ fn open(dir: impl AsFd, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
         Err(Errno::NOSYS | Errno::PERM) => open_each(dir, path, flags),
         opened => Ok(opened?),
     }
+}
+
+#[cfg(target_os = "linux")]
+fn open_beneath(dir: impl AsFd, path: &str) -> io::Result<OwnedFd> {
+    use rustix::fs::{ResolveFlags, openat2};
+
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    Ok(openat2(&dir, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_beneath(_: impl AsFd, _: &str) -> io::Result<OwnedFd> {
+    Err(rustix::io::Errno::NOSYS.into())
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -254,8 +254,10 @@ impl PathSet {
     }
 }
 
-/// The form in which two paths are compared: normalised, case-folded in full, normalised again.
-fn fold(path: &str) -> String {
+/// The form in which two paths are compared: normalised, case-folded in full, normalised again. Paths that
+/// a file system of any kind may take for one have the same.
+#[must_use]
+pub fn fold(path: &str) -> String {
     if path.is_ascii() {
         return path.to_ascii_lowercase();
     }

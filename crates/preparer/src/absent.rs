@@ -16,6 +16,15 @@ pub fn absent(catalog: &Catalog, store: Option<&Store>, reference: &Reference) -
     if !diagnostics.is_empty() {
         return ResolveError::Invalid { reference: reference.clone(), diagnostics };
     }
+    let mut sources: Vec<&str> =
+        catalog.sources().iter().map(|source| source.definition.id.as_str()).collect();
+    sources.dedup();
+    if let Some(wanted) = &reference.source
+        && !sources.contains(&wanted.as_str())
+    {
+        let sources = sources.into_iter().map(str::to_owned).collect();
+        return ResolveError::UnknownSource { reference: reference.clone(), sources };
+    }
     let revisions = store.map(|store| store.revisions().unwrap_or_default()).unwrap_or_default();
     let in_store = revisions.into_iter().map(|revision| revision.id);
     let in_sources = catalog.packages().iter().map(|found| found.id().clone());
@@ -31,8 +40,8 @@ pub(crate) fn faults<'a>(catalog: &'a Catalog, reference: &Reference) -> Vec<(&'
     let mut faults = Vec::new();
     for left in catalog.left_out() {
         let source = catalog.source_id(left.source);
-        let own_name = left.directory.rsplit('/').next().unwrap_or_default();
-        let is_named = left.id.as_ref().map_or(own_name == reference.id.as_str(), |id| *id == reference.id);
+        let is_own_name = left.own_name() == Some(reference.id.as_str());
+        let is_named = left.id.as_ref().map_or(is_own_name, |id| *id == reference.id);
         if is_named && reference.source.as_ref().is_none_or(|wanted| wanted == source) {
             let errors = left.diagnostics.iter().filter(|fault| fault.severity == Severity::Error);
             faults.extend(errors.map(|error| (source, error)));
@@ -44,7 +53,11 @@ pub(crate) fn faults<'a>(catalog: &'a Catalog, reference: &Reference) -> Vec<(&'
 /// Whether somebody who typed `wanted` may have meant `id`.
 fn looks_like(id: &SkillId, wanted: &SkillId) -> bool {
     let (id, wanted) = (id.as_str(), wanted.as_str());
-    id.contains(wanted) || wanted.contains(id) || strsim::levenshtein(id, wanted) <= 2
+    // Of two short names hardly a letter is the same by chance.
+    let distance = (wanted.len() / 3).min(2);
+    (wanted.len() > 2 && id.contains(wanted))
+        || (id.len() > 2 && wanted.contains(id))
+        || strsim::damerau_levenshtein(id, wanted) <= distance
 }
 
 #[cfg(test)]
@@ -55,6 +68,9 @@ mod tests {
     fn near_matches() {
         let near = |id: &str, wanted: &str| looks_like(&id.parse().unwrap(), &wanted.parse().unwrap());
         assert!(near("pdf-tools", "pdf-tool") && near("pdf-tools", "pdf") && near("pdf-tools", "pfd-tools"));
-        assert!(!near("pdf-tools", "spreadsheet"));
+        assert!(near("pdf", "pfd"));
+        assert!(
+            !near("pdf-tools", "spreadsheet") && !near("a", "f") && !near("a", "pdf") && !near("pdf", "zz")
+        );
     }
 }

@@ -327,6 +327,8 @@ impl<'a> Resolving<'a> {
 
     fn pick_revision(&self, reference: &Reference) -> Result<Route<'a>, ResolveError> {
         let mut fitting: Vec<Revision> = self.store.revisions_of(&reference.id)?;
+        // A revision is of the source that it was taken from.
+        fitting.retain(|revision| reference.source.is_none() || revision.origin.source == reference.source);
         fitting.retain(|revision| match &reference.pick {
             Pick::Number(number) => revision.number == *number,
             Pick::Version(version) => revision.version.as_ref() == Some(version),

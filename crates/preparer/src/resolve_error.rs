@@ -23,6 +23,14 @@ pub enum ResolveError {
         /// Ids that look like it, sorted.
         near: Vec<SkillId>,
     },
+    /// No source in force has the name that it names.
+    #[error("`{reference}` names a source that is not in force")]
+    UnknownSource {
+        /// As given.
+        reference: Reference,
+        /// The sources that are.
+        sources: Vec<String>,
+    },
     /// The store has it, but none of its revisions is active.
     #[error("no revision of `{reference}` is active")]
     Inactive {
@@ -108,6 +116,7 @@ impl ResolveError {
         match self {
             Self::Store(error) => error.code(),
             Self::Unknown { .. } => "selection-unknown",
+            Self::UnknownSource { .. } => "selection-unknown",
             Self::Inactive { .. } => "selection-inactive",
             Self::Invalid { .. } => "selection-invalid",
             Self::Ambiguous { .. } => "selection-ambiguous",

@@ -70,6 +70,16 @@ pub enum ConfigError {
         /// How many it may have.
         limit: usize,
     },
+    /// A file has more sources than anybody needs.
+    #[error("`{}` has {actual} sources, more than {limit}", .file.as_str().escape_debug())]
+    TooManySources {
+        /// The file.
+        file: Utf8PathBuf,
+        /// How many it has.
+        actual: usize,
+        /// How many it may have.
+        limit: usize,
+    },
     /// A file is no UTF-8.
     #[error("{at}: not UTF-8")]
     NotUtf8 {
@@ -171,7 +181,7 @@ impl ConfigError {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            Self::TooLarge { .. } => "config-too-large",
+            Self::TooLarge { .. } | Self::TooManySources { .. } => "config-too-large",
             Self::NotUtf8 { .. } => "config-not-utf8",
             Self::Invalid { .. } => "config-invalid",
             Self::NotPermitted { .. } => "config-not-permitted",

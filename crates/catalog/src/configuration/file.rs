@@ -37,8 +37,10 @@ use crate::conflict::ConflictPolicy;
 use crate::root_path::{RootPath, RootPathError};
 use crate::source::{DEFAULT_RANK, Layout, Links, RESERVED_RANK};
 
-/// The most bytes of a file: a thousand sources need a tenth of it.
+/// The most bytes of a file: its sources need a small part of it.
 pub const MAX_CONFIG_BYTES: usize = 1 << 20;
+/// The most sources of a file: more than anybody has directories of skills.
+const MAX_SOURCES: usize = 256;
 /// The most bytes of a source's id.
 const MAX_ID_BYTES: usize = 64;
 /// How `serde` is told of the value below a position.
@@ -130,7 +132,7 @@ const APPROVAL: Saying = Saying::of_user("approval", "`approval`");
 const CONFLICTS: Saying = Saying::of_user("conflicts", "`conflicts` other than `error`");
 const LIMITS: Saying = Saying::of_user("limits", "`limits`");
 const ABSOLUTE_ROOT: Saying = Saying::of_user("source.root", "an absolute `source.root`");
-const RANK: Saying = Saying::of_user("source.rank", "a `source.rank` below 200");
+const RANK: Saying = Saying::of_user("source.rank", "a `source.rank` below 200 or above 499");
 const LINKS: Saying = Saying::of_user("source.links", "`source.links = \"allow\"`");
 const LINK_ROOTS: Saying = Saying::of_user("source.link_roots", "`source.link_roots`");
 const RESERVED: Saying = Saying { key: "source.reserved", said: "`source.reserved`", whose: Whose::System };
@@ -209,7 +211,7 @@ impl Reader<'_> {
         Ok(ConfigFile {
             approval: approval.map(Spanned::into_inner),
             conflicts: conflicts.map(Spanned::into_inner),
-            sources: source.into_iter().map(|source| self.source(source)).collect::<Result<_, _>>()?,
+            sources: self.sources(source)?,
             enabled: skills.enabled.map(|ids| self.skill_ids(&ids)).transpose()?,
             limits: limits.map(Spanned::into_inner).unwrap_or_default(),
         })
@@ -224,14 +226,22 @@ impl Reader<'_> {
         ids.iter().map(parse).collect()
     }
 
+    fn sources(&self, tables: Vec<SourceTable>) -> Result<Vec<SourceConfig>, ConfigError> {
+        if tables.len() > MAX_SOURCES {
+            let file = (self.place)(0).file;
+            return Err(ConfigError::TooManySources { file, actual: tables.len(), limit: MAX_SOURCES });
+        }
+        tables.into_iter().map(|source| self.source(source)).collect()
+    }
+
     fn source(&self, table: SourceTable) -> Result<SourceConfig, ConfigError> {
         let SourceTable { id, root, layout, depth, rank, required, links, link_roots, reserved } = table;
         let at = self.at(&id);
         let id = check_id(id.into_inner(), &at)?;
         let absolute = Some(&root).filter(|root| root.as_ref().starts_with('/'));
         self.permit(absolute, &ABSOLUTE_ROOT)?;
-        let is_low = |rank: &&Spanned<u32>| *rank.as_ref() < SourceConfig::LOWEST_PROJECT_RANK;
-        self.permit(rank.as_ref().filter(is_low), &RANK)?;
+        let is_beyond = |rank: &&Spanned<u32>| !SourceConfig::PROJECT_RANKS.contains(rank.as_ref());
+        self.permit(rank.as_ref().filter(is_beyond), &RANK)?;
         self.permit(links.as_ref().filter(|links| *links.as_ref() == Links::Allow), &LINKS)?;
         self.permit(link_roots.as_ref(), &LINK_ROOTS)?;
         // A user may spell out that a source is not reserved; a project has no say in it.

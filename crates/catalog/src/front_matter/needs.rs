@@ -153,14 +153,22 @@ pub fn undeclared(permissions: Option<&Permissions>, needs: &[Need]) -> Vec<Diag
     }
     if let Some(declared) = tools {
         let names: BTreeSet<&str> = declared.iter().map(|tool| tool_name(tool)).collect();
-        for need in needs {
+        let missing = |need: &&Need| match &need.permission {
+            Permission::Tool(tool) => !names.contains(tool.as_str()),
+            _ => false,
+        };
+        let missing: Vec<&Need> = needs.iter().filter(missing).collect();
+        let mut all: Vec<&str> = declared.iter().map(String::as_str).collect();
+        for need in &missing {
             if let Permission::Tool(tool) = &need.permission
-                && !names.contains(tool.as_str())
+                && !all.contains(&tool.as_str())
             {
-                let all: Vec<&str> = declared.iter().map(String::as_str).chain([tool.as_str()]).collect();
-                let declaration = format!("tools: [{}]", all.join(", "));
-                diagnostics.push(warn(&declaration, &BTreeSet::from([need.by.as_str()])));
+                all.push(tool);
             }
+        }
+        if !missing.is_empty() {
+            let by = missing.iter().map(|need| need.by.as_str()).collect();
+            diagnostics.push(warn(&format!("tools: [{}]", all.join(", ")), &by));
         }
     }
     diagnostics

@@ -36,7 +36,12 @@ fn what_it_may_not_say() {
         (
             "project",
             in_source("rank = 199"),
-            format!("/p/f.toml:4:8: a `source.rank` below 200 is for {user}"),
+            format!("/p/f.toml:4:8: a `source.rank` below 200 or above 499 is for {user}"),
+        ),
+        (
+            "project",
+            in_source("rank = 500"),
+            format!("/p/f.toml:4:8: a `source.rank` below 200 or above 499 is for {user}"),
         ),
         (
             "project",

@@ -1,9 +1,19 @@
 //! Which of several packages wins, and where the others went.
 
-use skillfreeze_catalog::{Catalog, ConflictPolicy, Discovery, Found, Place, ScanOptions};
-use skillfreeze_manifest::Severity;
+use std::fs;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::support::{Sources, discovery, id, ids, left_out, places, scan, shown, skill};
+use camino::Utf8PathBuf;
+use cap_std::fs::Dir;
+use skillfreeze_catalog::{
+    Catalog, ConflictPolicy, Definition, Discovery, Found, Layout, Links, Place, ScanError, ScanOptions,
+    Source,
+};
+use skillfreeze_manifest::{Limits, Severity};
+
+use crate::support::{Sources, discovery, id, ids, left_out, places, scan, shown, skill, try_scan};
 
 #[test]
 fn the_first_source_and_then_the_first_directory_wins() {
@@ -99,7 +109,7 @@ fn the_same_content_is_one_package_in_two_places() {
         assert_eq!(left_out(&catalog), ["demo: shadowed-by"; 3]);
         let by =
             |source: &str| catalog.find_in(source, &id("demo")).map(|found| shown(&catalog, &found.place()));
-        assert_eq!(by("b").as_deref(), Some("a/demo"));
+        assert_eq!(by("b").as_deref(), Some("b/demo"), "what is named is what is read");
         assert_eq!(by("c").as_deref(), Some("c/demo"));
     }
 }
@@ -109,9 +119,7 @@ fn the_same_directory_is_one_package_however_it_is_reached() {
     let sources = Sources::new();
     sources.package("src/real");
     sources.link("real", "src/alias");
-    let allow = |source: &mut skillfreeze_catalog::Definition| {
-        source.links = skillfreeze_catalog::Links::Allow;
-    };
+    let allow = |source: &mut Definition| source.links = Links::Allow;
     let catalog = scan(vec![sources.source("src", allow)]);
     // The names come from the front matter, so that both are `real`.
     assert_eq!(places(&catalog), ["real: src/alias"]);
@@ -133,6 +141,7 @@ fn what_is_bundled_cannot_be_shadowed() {
     sources.file("user/documents/SKILL.md", skill("more"));
     sources.package("user/broken");
     sources.package("user/free");
+    sources.file("user/PDF/SKILL.md", skill("shouted"));
     sources.package("same/pdf");
     for policy in [ConflictPolicy::First, ConflictPolicy::Last, ConflictPolicy::Error] {
         let open = |id: &str, rank: u32, reserved: bool| {
@@ -146,6 +155,7 @@ fn what_is_bundled_cannot_be_shadowed() {
         assert_eq!(
             left_out(&catalog),
             [
+                "PDF: reserved-name",
                 "broken: reserved-name",
                 "documents: reserved-name",
                 "mine: reserved-name",
@@ -157,9 +167,186 @@ fn what_is_bundled_cannot_be_shadowed() {
         );
         assert_eq!(catalog.find_in("user", &id("other")), None);
     }
+    // Of several that take a name of a faulty bundled package, be they the same or not, none is reached.
+    sources.package("more/broken");
+    sources.file("rest/broken/SKILL.md", skill("broken") + "another");
+    // Nor does one that must not have its directory's name keep another from being found.
+    sources.file("more/free/SKILL.md", skill("free") + "another");
+    sources.file("again/office/SKILL.md", skill("free"));
+    let open = |id: &str| sources.source(id, |source| source.reserved = id == "bundled");
+    let list = ["again", "user", "more", "rest", "bundled"].map(open);
+    let catalog = Discovery::new(list.into(), ConflictPolicy::First).unwrap();
+    let catalog = catalog.scan(&ScanOptions::default()).unwrap();
+    assert_eq!(catalog.find(&id("broken")), None);
+    for source in ["user", "more", "rest"] {
+        assert_eq!(catalog.find_in(source, &id("broken")), None, "{source}");
+    }
+    assert_eq!(shown(&catalog, &catalog.find(&id("free")).unwrap().place()), "user/free");
     let alone = discovery(vec![sources.source("user", |_| {})]);
     let catalog = alone.scan(&ScanOptions::default()).unwrap();
-    assert_eq!(ids(&catalog), ["broken", "free", "more", "office", "other", "pdf"]);
+    assert_eq!(ids(&catalog), ["broken", "free", "more", "office", "other", "pdf", "shouted"]);
+}
+
+/// Whoever cannot read what is bundled does not know its names, which are others' to take then.
+#[test]
+fn a_bundle_that_is_not_there_is_an_error_as_if_it_were_required() {
+    let sources = Sources::new();
+    sources.package("user/pdf");
+    sources.file("file", "x");
+    sources.package("bare/pdf");
+    sources.file("faulty/COLLECTION.json", "{");
+    for (path, layout, code) in [
+        ("absent", Layout::Children, "root-absent"),
+        ("absent", Layout::Package, "root-absent"),
+        ("absent", Layout::Flat, "root-absent"),
+        ("file", Layout::Children, "root-not-a-directory"),
+        ("file/below", Layout::Children, "root-not-a-directory"),
+        ("bare", Layout::Collection(1), "collection-missing"),
+        ("faulty", Layout::Collection(1), "collection-invalid"),
+    ] {
+        let with = |reserved| {
+            let bundled =
+                sources.by_path(path, |source| (source.layout, source.reserved) = (layout, reserved));
+            try_scan(vec![sources.by_path("user", |_| {}), bundled])
+        };
+        let error = with(true).unwrap_err();
+        assert!(error.code() == code && error.to_string().contains(path), "{path} {layout:?}: {error}");
+        assert_eq!(ids(&with(false).unwrap()), ["pdf"], "{path} {layout:?}");
+    }
+}
+
+/// What a faulty package of a bundle is called, by whatever layout it lies there, is the bundle's name.
+#[test]
+fn a_faulty_package_of_a_bundle_keeps_its_name() {
+    let broken = "---\nname: pdf\n---\n";
+    for (path, layout) in [
+        ("bundled/pdf/SKILL.md", Layout::Children),
+        ("bundled/tools/pdf/SKILL.md", Layout::Nested(2)),
+        ("bundled/pdf.md", Layout::Flat),
+        ("pdf/SKILL.md", Layout::Package),
+    ] {
+        let sources = Sources::new();
+        sources.file(path, broken);
+        let root = path.split('/').next().unwrap();
+        sources.package("user/free");
+        sources.file("user/mine/SKILL.md", skill("pdf"));
+        sources.file("user/pdf/SKILL.md", skill("other"));
+        let scan_with = |reserved| {
+            let bundled =
+                sources.by_path(root, |source| (source.layout, source.reserved) = (layout, reserved));
+            scan(vec![sources.by_path("user", |_| {}), bundled])
+        };
+        let catalog = scan_with(true);
+        assert_eq!(places(&catalog), ["free: user/free"], "{layout:?}");
+        assert!(catalog.reserves("pdf"), "{layout:?}");
+        for name in ["pdf", "other"] {
+            assert!(catalog.find_in("user", &id(name)).is_none(), "{layout:?}: {name}");
+        }
+        let refused = left_out(&catalog);
+        let refused = refused.iter().filter(|left| left.ends_with(": reserved-name"));
+        assert_eq!(refused.collect::<Vec<_>>(), ["mine: reserved-name", "pdf: reserved-name"], "{layout:?}");
+        assert_eq!(ids(&scan_with(false)), ["free", "other", "pdf"], "{layout:?}");
+    }
+}
+
+/// What is compared is what could be frozen: no more is read of rivals than a package may have.
+#[test]
+fn comparing_rivals_ends_where_a_package_would_be_too_large() {
+    let sources = Sources::new();
+    for source in ["a", "b"] {
+        sources.package(&format!("{source}/demo"));
+        sources.file(&format!("{source}/demo/deep/er/x"), "x".repeat(100));
+    }
+    let skill_bytes = skill("demo").len() as u64;
+    let (default, all) = (Limits::DEFAULT, skill_bytes + 100);
+    for (limits, is_same) in [
+        (default, true),
+        (Limits { files: 2, ..default }, true),
+        (Limits { files: 1, ..default }, false),
+        (Limits { file_bytes: 100, ..default }, true),
+        (Limits { file_bytes: 99, ..default }, false),
+        (Limits { package_bytes: all, ..default }, true),
+        (Limits { package_bytes: all - 1, ..default }, false),
+        (Limits { depth: 3, ..default }, true),
+        (Limits { depth: 2, ..default }, false),
+    ] {
+        let options = ScanOptions { limits, ..ScanOptions::default() };
+        let list = ["a", "b"].map(|id| sources.source(id, |_| {})).into();
+        let catalog = discovery(list).scan(&options).unwrap();
+        assert_eq!(places(&catalog), ["demo: a/demo"], "{limits:?}");
+        let lost = if is_same { vec![] } else { vec!["demo: shadowed-by"] };
+        assert_eq!((left_out(&catalog), catalog.copies().len()), (to_strings(&lost), usize::from(is_same)));
+    }
+    // A flat package is one file.
+    for source in ["a", "b"] {
+        sources.file(&format!("{source}/flat.md"), skill("flat"));
+    }
+    for (file_bytes, copies) in [(skill("flat").len() as u64, 1), (skill("flat").len() as u64 - 1, 0)] {
+        let limits = Limits { file_bytes, ..default };
+        let options = ScanOptions { limits, ..ScanOptions::default() };
+        let list = ["a", "b"].map(|id| sources.source(id, |source| source.layout = Layout::Flat)).into();
+        assert_eq!(discovery(list).scan(&options).unwrap().copies().len(), copies, "{file_bytes}");
+    }
+}
+
+fn to_strings(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(ToString::to_string).collect()
+}
+
+/// A source of a link to a package, that counts how often it is followed, and sets something when it is
+/// opened for the second time: once everything was scanned.
+#[derive(Debug)]
+struct Followed {
+    inner: Arc<dyn Source>,
+    opened: AtomicUsize,
+    followed: Arc<AtomicUsize>,
+    cancel: Option<Arc<AtomicBool>>,
+}
+
+impl Source for Followed {
+    fn definition(&self) -> &Definition {
+        self.inner.definition()
+    }
+
+    fn open(&self) -> io::Result<Dir> {
+        if let Some(cancel) = self.cancel.as_ref().filter(|_| self.opened.fetch_add(1, Ordering::SeqCst) > 0)
+        {
+            cancel.store(true, Ordering::SeqCst);
+        }
+        self.inner.open()
+    }
+
+    fn follow(&self, root: &Dir, name: &str) -> io::Result<(Dir, Utf8PathBuf)> {
+        self.followed.fetch_add(1, Ordering::SeqCst);
+        self.inner.follow(root, name)
+    }
+}
+
+#[test]
+fn comparing_rivals_can_be_cancelled() {
+    let sources = Sources::new();
+    for source in ["a", "b"] {
+        sources.package(&format!("real-{source}/demo"));
+        fs::create_dir(sources.path(source)).unwrap();
+        sources.link(&format!("../real-{source}/demo"), &format!("{source}/demo"));
+    }
+    let (followed, cancel) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let run = |cancels: bool| {
+        followed.store(0, Ordering::SeqCst);
+        let list = ["a", "b"].map(|id| -> Arc<dyn Source> {
+            let inner = sources.by_path(id, |source| source.links = Links::Allow);
+            let cancel = Some(Arc::clone(&cancel)).filter(|_| cancels);
+            Arc::new(Followed { inner, opened: AtomicUsize::new(0), followed: Arc::clone(&followed), cancel })
+        });
+        let options = ScanOptions { cancel: Some(&cancel), ..ScanOptions::default() };
+        let scanned = discovery(list.into()).scan(&options);
+        (scanned.map(|catalog| catalog.copies().len()), followed.load(Ordering::SeqCst))
+    };
+    // Each link once to examine it, and once more to compare what it leads to.
+    assert!(matches!(run(false), (Ok(1), 4)));
+    let (cancelled, count) = run(true);
+    assert!(matches!(cancelled, Err(ScanError::Cancelled)), "{cancelled:?}");
+    assert_eq!(count, 2, "nothing is opened to be compared");
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! What a catalog knows of what it saw, and what is kept of a scan for the next.
 
 use std::fs;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
 
 use skillfreeze_catalog::{
-    Catalog, ConflictPolicy, Definition, Discovery, Layers, Layout, ScanError, ScanOptions,
+    Catalog, Collection, ConflictPolicy, Definition, Discovery, Layers, Layout, ScanError, ScanOptions, Scope,
 };
 use skillfreeze_manifest::Progress;
 
-use crate::support::{Sources, discovery, id, ids, scan, skill};
+use crate::support::{Sources, discovery, id, ids, left_out, scan, skill};
 
 /// Something that happens to sources, and what it is called.
 type Change = (&'static str, fn(&Sources));
@@ -143,14 +145,16 @@ fn layers_that_did_not_change_are_kept_and_one_that_fails_costs_itself() {
     (0..3).for_each(|number| sources.package(&format!("user/u{number}")));
     (0..2).for_each(|number| sources.package(&format!("project/p{number}")));
     let layers = Layers::default();
-    let open = |scope: &'static str, rank| {
-        move |source: &mut Definition| (source.scope, source.rank) = (scope.to_owned(), rank)
+    let open = |scope: Scope, rank| {
+        move |source: &mut Definition| (source.scope, source.rank) = (scope.clone(), rank)
     };
+    // The ranks that they have by convention, which are the other way round.
+    let project = Scope::Project(sources.root("project"));
     let make = || {
         let list = vec![
-            sources.by_path("user", open("user", 500)),
+            sources.by_path("user", open(Scope::User, 500)),
             sources.by_path("project", |source| {
-                open("project", 600)(source);
+                open(project.clone(), 200)(source);
                 source.required = true;
             }),
         ];
@@ -177,11 +181,84 @@ fn layers_that_did_not_change_are_kept_and_one_that_fails_costs_itself() {
     let options = ScanOptions { max_packages: 2, ..ScanOptions::default() };
     assert_eq!(make().scan(&options).unwrap_err().code(), "scan-limit");
     let list = vec![sources.by_path("user", |source| {
-        open("user", 500)(source);
+        open(Scope::User, 500)(source);
         source.layout = Layout::Nested(2);
     })];
     let (_, count) = examined(&Discovery::new(list, ConflictPolicy::First).unwrap().with_layers(&layers));
     assert_eq!(count, 3);
+}
+
+/// Overwrites a file where it lies, and gives it a time that it has not had.
+fn edit(sources: &Sources, path: &str, content: &str, seconds: u64) {
+    let mut file =
+        fs::OpenOptions::new().write(true).truncate(true).open(sources.path(path)).expect("it is there");
+    file.write_all(content.as_bytes()).expect("it is writable");
+    // Else two states within one tick of the clock look the same.
+    file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds)).expect("it is ours");
+}
+
+/// Nothing but the file itself shows that: neither its directory nor any package changes.
+#[test]
+fn a_collection_file_that_is_edited_in_place_is_read_again() {
+    for (directory, layout) in
+        [(".", Layout::Collection(1)), ("bio", Layout::Nested(2)), ("tools/bio", Layout::Nested(3))]
+    {
+        let sources = Sources::new();
+        let path = format!("src/{directory}/COLLECTION.json");
+        sources.file(&path, r#"{"id": "bio", "prompt": "{count} before"}"#);
+        sources.package(&format!("src/{directory}/demo"));
+        let layers = Layers::default();
+        let list = || vec![sources.by_path("src", |source| source.layout = layout)];
+        let said = || {
+            let (scanned, count) = examined(&discovery(list()).with_layers(&layers));
+            let catalog = scanned.unwrap();
+            let brief = |collection: &Collection| format!("{}: {}", collection.id, collection.prompt);
+            let collections: Vec<String> = catalog.collections().iter().map(brief).collect();
+            (collections, left_out(&catalog), count > 0)
+        };
+        let is = |collection: &str| (vec![collection.to_owned()], vec![], true);
+        assert_eq!(said(), is("bio: {count} before"), "{layout:?}");
+        assert!(!said().2, "{layout:?}: what did not change is kept");
+        // Of the same length, another id, one that is no collection, and back.
+        edit(&sources, &path, r#"{"id": "bio", "prompt": "{count} after!"}"#, 1);
+        assert_eq!(said(), is("bio: {count} after!"), "{layout:?}");
+        edit(&sources, &path, r#"{"id": "oib", "prompt": "{count} after!"}"#, 2);
+        assert_eq!(said(), is("oib: {count} after!"), "{layout:?}");
+        edit(&sources, &path, r#"{"id": "oib", "prompt": "count"}"#, 3);
+        assert_eq!(said().0, [""; 0], "{layout:?}");
+        edit(&sources, &path, r#"{"id": "bio", "prompt": "{count} before"}"#, 4);
+        assert_eq!(said(), is("bio: {count} before"), "{layout:?}");
+    }
+}
+
+/// Two configurations of one user may differ in nothing else.
+#[test]
+fn a_layer_is_not_kept_for_a_source_with_other_link_roots() {
+    let sources = Sources::new();
+    sources.package("src/plain");
+    for (root, name) in [("one", "a"), ("two", "b")] {
+        sources.file(&format!("{root}/S.md"), skill(name));
+        fs::create_dir_all(sources.path(&format!("src/{name}"))).unwrap();
+        let target = sources.utf8(root).join("S.md");
+        sources.link(target.as_str(), &format!("src/{name}/SKILL.md"));
+    }
+    for scope in [Scope::System, Scope::User, Scope::Project(sources.root("src")), Scope::Session] {
+        let layers = Layers::default();
+        let scan = |roots: &[&str]| {
+            let source = sources.by_path("src", |source| {
+                source.scope = scope.clone();
+                source.link_roots = roots.iter().map(|root| sources.root(root)).collect();
+            });
+            let (catalog, count) = examined(&discovery(vec![source]).with_layers(&layers));
+            (ids(&catalog.unwrap()).join(" "), count)
+        };
+        for (roots, expected) in
+            [(&["one"][..], "a plain"), (&[], "plain"), (&["two"], "b plain"), (&["one", "two"], "a b plain")]
+        {
+            assert_eq!(scan(roots), (expected.to_owned(), 3), "{scope:?} {roots:?}");
+            assert_eq!(scan(roots), (expected.to_owned(), 0), "{scope:?} {roots:?}: the same again");
+        }
+    }
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn a_fault_is_its_package_s_alone() {
         left_out(&catalog),
         [
             "b\\xff: path-not-utf8",
-            "body: skill-md-too-large",
+            "body: limit-skill-bytes",
             "bomb: fm-too-deep",
             "empty: no-skill-file",
             "fifo: special-file",
@@ -67,8 +67,7 @@ fn what_lies_about_in_a_root_is_ignored() {
     }
     sources.package("root/demo/examples/other");
     sources.file("root/demo/node_modules/p/i.js", "1");
-    sources.link("../outside.md", "root/linked.md");
-    sources.file("outside.md", "x");
+    sources.link("README.md", "root/linked.md");
     sources.fifo("root/pipe");
     let catalog = sources.scan(&["root"]);
     assert_eq!(ids(&catalog), ["demo"]);
@@ -172,8 +171,11 @@ fn the_order_of_creation_does_not_matter() {
     for name in ["a_b", "bbb", "a-b", "ccc", "aaa", "eee"] {
         sources.package(&format!("two/{name}"));
     }
-    let [one, two] =
-        ["one", "two"].map(|path| scan(vec![sources.source(path, |source| source.id = "x".into())]));
+    let [one, two] = ["one", "two"].map(|path| {
+        scan(vec![sources.source(path, |source| {
+            (source.id, source.path) = ("x".into(), "/x".parse().unwrap());
+        })])
+    });
     assert_eq!(ids(&one), ["a-b", "a_b", "aaa", "bbb", "ccc", "eee"]);
     assert_eq!(one.digest(), two.digest());
 }
@@ -211,7 +213,7 @@ fn a_list_is_whole_or_an_error() {
     let options = ScanOptions { limits, ..ScanOptions::default() };
     let catalog = discovery.scan(&options).unwrap();
     assert_eq!(catalog.left_out().len(), 300);
-    assert_eq!(catalog.left_out()[0].diagnostics[0].code, "skill-md-too-large");
+    assert_eq!(catalog.left_out()[0].diagnostics[0].code, "limit-skill-bytes");
 }
 
 /// What lies about beside the packages counts too, and is counted to its end.

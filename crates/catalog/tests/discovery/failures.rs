@@ -60,7 +60,9 @@ fn a_handle_of_something_else_is_no_root() {
 fn sources_that_cannot_be_told_apart_are_errors() {
     let sources = Sources::new();
     sources.package("root/demo");
-    for ids in [&["root", "root"][..], &["root", "other", "root"], &[REGISTERED_ID]] {
+    let registered = Discovery::new(vec![sources.by_path(REGISTERED_ID, |_| {})], ConflictPolicy::First);
+    assert!(matches!(registered, Err(DiscoveryError::RegisteredId)));
+    for ids in [&["root", "root"][..], &["root", "other", "root"]] {
         let list = ids.iter().map(|id| sources.by_path(id, |source| source.links = Links::Refuse)).collect();
         let error = Discovery::new(list, ConflictPolicy::First).unwrap_err();
         assert!(matches!(&error, DiscoveryError::DuplicateSource { id } if ids.contains(&id.as_str())));

@@ -132,6 +132,29 @@ fn a_collection_may_lie_among_packages() {
 }
 
 #[test]
+fn one_source_has_the_id_of_a_collection() {
+    let sources = Sources::new();
+    for (source, member) in [("a", "one"), ("b", "two"), ("bundled", "three")] {
+        let prompt = format!(r#"{{"id": "bio", "prompt": "{{count}} of {source}"}}"#);
+        sources.file(&format!("{source}/bio/COLLECTION.json"), prompt);
+        sources.package(&format!("{source}/bio/{member}"));
+    }
+    let open = |id: &str| sources.source(id, |source| source.reserved = id == "bundled");
+    for (names, owner, member) in [(&["a", "b"][..], 0, "one"), (&["a", "b", "bundled"], 2, "three")] {
+        let catalog = scan(names.iter().map(|name| open(name)).collect());
+        assert_eq!(catalog.packages().len(), names.len());
+        let [bio] = catalog.collections() else { panic!("{:?}", catalog.collections()) };
+        assert_eq!((bio.source, &*bio.prompt), (owner, &*format!("{{count}} of {}", names[owner])));
+        for found in catalog.packages() {
+            let is_member = found.id().as_str() == member;
+            assert_eq!(found.collection, is_member.then(|| id("bio")), "{}", found.id());
+            let is_told = found.diagnostics.iter().any(|note| note.code == "collection-shadowed");
+            assert_eq!(is_told, !is_member, "{}", found.id());
+        }
+    }
+}
+
+#[test]
 fn clashing_ids_are_errors_and_no_tree_is_lost() {
     let sources = Sources::new();
     let collection = |id: &str| format!(r#"{{"id": "{id}", "prompt": "{{count}} skills"}}"#);

@@ -15,7 +15,7 @@ use skillfreeze_catalog::{
     Catalog, ConflictPolicy, Definition, Discovery, FileSource, LeftOut, Place, RootPath, ScanError,
     ScanOptions, Source,
 };
-use skillfreeze_manifest::SkillId;
+use skillfreeze_manifest::{LinkRoot, SkillId};
 use skillfreeze_testing::{file, package};
 use tempfile::TempDir;
 
@@ -98,6 +98,14 @@ impl Source for ByPath {
     fn follow(&self, _: &Dir, name: &str) -> io::Result<(Dir, Utf8PathBuf)> {
         let real = self.0.path.join(name).canonicalize_utf8()?;
         Ok((Dir::open_ambient_dir(&real, ambient_authority())?, real))
+    }
+
+    fn link_roots(&self) -> Vec<LinkRoot> {
+        let open = |path: &RootPath| {
+            let dir = Dir::open_ambient_dir(path.as_path(), ambient_authority()).ok()?;
+            LinkRoot::new(path.as_path().as_str(), dir).ok()
+        };
+        self.0.link_roots.iter().filter_map(open).collect()
     }
 }
 

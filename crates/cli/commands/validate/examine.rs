@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use skillfreeze::catalog::{Catalog, CatalogSource, Found, LeftOut, Located};
+use skillfreeze::catalog::{Catalog, CatalogSource, Found, LeftOut, Located, Scope};
 use skillfreeze::manifest::{Diagnostic, Form, Progress, Severity, SkillId, for_each};
 use skillfreeze::store::{Candidate, Origin, inspect};
 
@@ -13,7 +13,6 @@ use super::is_reported;
 use super::subjects::FlatFile;
 use crate::context::canonical;
 use crate::describer::{Examiner, Parser, candidate, with_scan};
-use crate::directories::DirectoryArgs;
 use crate::exit::Failure;
 use crate::report::Report;
 
@@ -51,6 +50,14 @@ impl<'a> Entry<'a> {
         match self {
             Self::Found(found) => &found.diagnostics,
             Self::LeftOut(left) => &left.diagnostics,
+        }
+    }
+
+    /// Whether there is a path that leads to it.
+    fn is_reachable(self) -> bool {
+        match self {
+            Self::Found(_) => true,
+            Self::LeftOut(left) => left.is_reachable(),
         }
     }
 
@@ -118,6 +125,10 @@ impl<'a> Examination<'a> {
         entries.sort_by_key(|entry| entry.place());
         let mut known = BTreeSet::new();
         entries.retain(|entry| {
+            // What cannot be reached is known by a name that something else may really have.
+            if !entry.is_reachable() {
+                return true;
+            }
             let (source, directory) = entry.place();
             let root = &self.catalog.sources()[source].definition.path;
             let path: Utf8PathBuf = root.join(directory).components().collect();
@@ -175,7 +186,7 @@ impl<'a> Examination<'a> {
     /// Where something is, as the command line has it, else relative to the current directory.
     fn shown(&self, source: usize, directory: &str) -> Utf8PathBuf {
         let definition = &self.catalog.sources()[source].definition;
-        let root = if definition.scope == DirectoryArgs::SCOPE {
+        let root = if definition.scope == Scope::Session {
             Utf8Path::new(&definition.id)
         } else {
             definition.path.strip_prefix(&self.here).unwrap_or(&definition.path)
@@ -195,7 +206,10 @@ fn is_note(left: &LeftOut) -> bool {
 
 fn nothing_in(source: &CatalogSource) -> Failure {
     let failure = Failure::new("not-found", format!("`{}` holds no package", source.definition.id));
-    failure.hint("a package is a directory with a `SKILL.md`; `--layout` says where packages lie")
+    failure.hint(
+        "a package is a directory with a `SKILL.md`; `--layout` says where packages lie; without a path, \
+         what `list` finds is examined",
+    )
 }
 
 /// Adds the reports of files that were named one by one. The scan knows nothing of them, so that who
