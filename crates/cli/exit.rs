@@ -1,4 +1,7 @@
-//! Failures: their stable codes, exit statuses and hints.
+//! Failures: what becomes of the errors of the libraries.
+
+mod codes;
+mod hints;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -13,6 +16,9 @@ use skillfreeze::mount::{
 use skillfreeze::preparer::{FreezeError, ReferenceError, ResolveError};
 use skillfreeze::store::{AddError, PackageError, StoreError};
 
+use self::codes::status_of;
+pub(crate) use self::codes::{INTEGRITY, LAUNCH, UNAVAILABLE, USAGE};
+use self::hints::hint_of;
 use crate::environment::Unusable;
 
 /// The schema of an error as JSON.
@@ -33,202 +39,6 @@ pub(crate) struct Failure {
     pub(crate) faults: Vec<Diagnostic>,
     /// What else a program may want to know, by the code.
     pub(crate) details: Value,
-}
-
-/// Failed for a reason of this machine.
-pub(crate) const MACHINE: u8 = 1;
-/// Wrong usage.
-pub(crate) const USAGE: u8 = 2;
-/// Something does not match its digest.
-pub(crate) const INTEGRITY: u8 = 3;
-/// Not found.
-pub(crate) const NOT_FOUND: u8 = 4;
-/// A name, an ambiguous selection, an expected number.
-pub(crate) const CONFLICT: u8 = 5;
-/// An invalid package, manifest or archive.
-pub(crate) const INVALID: u8 = 6;
-/// No sandbox, or not the integrity asked for, to be had here.
-pub(crate) const UNAVAILABLE: u8 = 7;
-/// A launch failed.
-pub(crate) const LAUNCH: u8 = 125;
-
-/// The exit statuses of codes, `run` apart; a code that is not here is of an invalid package, manifest
-/// or archive.
-const STATUSES: [(u8, &[&str]); 6] = [
-    (
-        MACHINE,
-        &[
-            "io",
-            "no-space",
-            "permission",
-            "root-failed",
-            "read-only",
-            "unreadable",
-            "root-unreadable",
-            "snapshot-owner",
-            "store-owner",
-            "store-writable-by-others",
-            "record-not-written",
-        ],
-    ),
-    (
-        USAGE,
-        &[
-            "usage",
-            "reference",
-            "source-twice",
-            "root-not-a-directory",
-            "not-a-directory",
-            "not-a-store",
-            "approval-unsupported",
-            "no-command",
-            "environment-name",
-            "user-root",
-            "user-not-permitted",
-            "store-shown",
-            "record-writable",
-            "record-in-store",
-            "stream-directory",
-        ],
-    ),
-    (
-        INTEGRITY,
-        &[
-            "integrity",
-            "journal-corrupt",
-            "archive-damaged",
-            "archive-digest",
-            "archive-missing",
-            "package-damaged",
-            "snapshot-unstable",
-        ],
-    ),
-    (
-        NOT_FOUND,
-        &[
-            "not-found",
-            "nothing-selected",
-            "root-absent",
-            "collection-unknown",
-            "selection-disabled",
-            "selection-missing",
-            "package-missing",
-            "package-unknown",
-            "run-unknown",
-            "selection-inactive",
-            "selection-unknown",
-            "snapshot-unknown",
-        ],
-    ),
-    (
-        CONFLICT,
-        &[
-            "catalog-stale",
-            "id-changed",
-            "id-conflict",
-            "numbers-used-up",
-            "reserved-name",
-            "selection-ambiguous",
-            "selection-conflict",
-            "source-changed",
-        ],
-    ),
-    (UNAVAILABLE, &["descriptor-limit", "integrity-unavailable", "sandbox-unavailable"]),
-];
-
-/// Beginnings of codes that all have one status.
-const PREFIXES: [(&str, u8); 5] = [
-    ("bind-", USAGE),
-    ("mount-target-", USAGE),
-    ("bwrap-", UNAVAILABLE),
-    ("seal-", UNAVAILABLE),
-    ("userns-", UNAVAILABLE),
-];
-
-/// The exit status of a code, `run` apart.
-fn status_of(code: &str) -> u8 {
-    let named = STATUSES.iter().find(|(_, codes)| codes.contains(&code)).map(|(status, _)| *status);
-    let prefixed = || PREFIXES.iter().find(|(prefix, _)| code.starts_with(prefix)).map(|(_, status)| *status);
-    named.or_else(prefixed).unwrap_or(INVALID)
-}
-
-/// What helps against most failures of a code.
-fn hint_of(code: &str) -> Option<&'static str> {
-    Some(match code {
-        "bytecode" => "delete it, or leave it out with `--drop-bytecode`",
-        "no-space" => "free some space and try again",
-        "read-only" => "name another store with `--root`",
-        "not-a-store" => "name a store or an empty directory with `--root`",
-        "store-owner" => "name a store of your own with `--root`",
-        "store-writable-by-others" => {
-            "take the others' write permission away: `chmod go-w` on the store's root"
-        }
-        "snapshot-owner" => "copy the snapshot to a directory of your own",
-        "symlink-escape" | "symlink-dangling" | "symlink-to-directory" => {
-            "put the file itself in the place of the link"
-        }
-        "scan-limit" => {
-            "raise it with `--max-packages`, or with `packages` under `[limits]` of the user's configuration"
-        }
-        "config-not-permitted" => {
-            "say it in the user's or the system's configuration instead, if it is meant"
-        }
-        "config-invalid"
-        | "config-not-utf8"
-        | "config-too-large"
-        | "source-depth-unused"
-        | "source-depth-range"
-        | "source-id-invalid"
-        | "skill-id-invalid" => "mend the file; nothing is taken from one that is not right",
-        "source-twice" | "source-id-taken" => {
-            "give each source an id of its own, and name no directory twice"
-        }
-        "root-malformed" => "write an absolute path without `.`, `..`, `//` or a slash at its end",
-        "root-absent" => "make the directory, mend its path, or take the source out",
-        "root-not-a-directory" => "name the directory that holds the skills",
-        "root-unreadable" => "give yourself permission to read it, or take the source out",
-        "collection-unknown" => "`skillfreeze list --json` shows the collections",
-        "approval-unsupported" => {
-            "take `approval` out of the user's or the system's configuration, if nothing needs it"
-        }
-        "catalog-stale" => "wait until nothing writes to the source, then try again",
-        "source-changed" => "wait until nothing writes to the package, then try again",
-        "journal-newer" => "use the version of skillfreeze that wrote it, or a later one",
-        "integrity-unavailable" => {
-            "ask for less with `--require`; `skillfreeze doctor` shows the best that can be had here"
-        }
-        "sandbox-unavailable" => "use `--sandbox bwrap`, the only one so far",
-        "seal-memory" => {
-            "free some memory, select fewer skills, or take less with `--require read-only`, which needs none"
-        }
-        "seal-unavailable" => {
-            "leave `--seal` out, so that another way is tried; `skillfreeze doctor` shows which there is"
-        }
-        "seal-too-many-files" => {
-            "let this program create user and mount namespaces, so that any number of files can be sealed; \
-             or select fewer skills, or take less with `--require read-only`"
-        }
-        "descriptor-limit" => "raise the hard limit of open files (`ulimit -Hn`), or bind fewer places",
-        "bwrap-missing" => {
-            "install bubblewrap (Debian, Fedora, Arch: package `bubblewrap`), or name it with `--bwrap`"
-        }
-        "bwrap-unusable" => "name another one with `--bwrap`, or install the system's",
-        "store-shown" => "move the store out of the system's directories, or name another with `--root`",
-        "bwrap-untrusted" => "use one that root installed, or name this one with `--bwrap`",
-        "bwrap-too-old" => "install bubblewrap 0.8.0-2+deb12u1, 0.10 or later",
-        "bind-store" => "bind something else; the store is never visible in a sandbox",
-        "bind-snapshot" => "keep the snapshot outside of what the sandbox may write",
-        "bind-in-source" => "work outside of the skills, or bind it with `--ro-bind`",
-        "bind-special-file" => "bind a directory or a regular file",
-        "mount-target-missing" => "create it on the host first",
-        "integrity" => "do not use it: prepare the snapshot again, or get it again from where it came",
-        "integrity-after-run" => "do not trust what the command did; find out what writes to the snapshot",
-        "source-appeared" => "look at it before the next run: the command may have planted it",
-        "user-root" => "name an ordinary user with `--user`",
-        "user-not-permitted" => "leave `--user` out, or start as root",
-        "mount-not-visible" => "the command's user must be able to read the snapshot",
-        _ => return None,
-    })
 }
 
 impl Failure {
@@ -504,37 +314,4 @@ pub(crate) fn usage(error: &Unusable, lenient: &ArgMatches) -> ExitCode {
         status.send(&Event::Error { code: failure.code, message: failure.message });
     }
     ExitCode::from(LAUNCH)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_code_has_one_status() {
-        for (code, status) in [
-            ("no-space", 1),
-            ("usage", 2),
-            ("bind-store", 2),
-            ("journal-corrupt", 3),
-            ("selection-unknown", 4),
-            ("selection-ambiguous", 5),
-            ("symlink-escape", 6),
-            ("manifest-invalid", 6),
-            ("integrity-unavailable", 7),
-            ("bwrap-missing", 7),
-            ("seal-memory", 7),
-            ("seal-unavailable", 7),
-            ("seal-too-many-files", 7),
-            ("descriptor-limit", 7),
-        ] {
-            assert_eq!(status_of(code), status, "{code}");
-        }
-        let mut codes: Vec<&str> = STATUSES.iter().flat_map(|(_, codes)| codes.iter().copied()).collect();
-        let count = codes.len();
-        codes.sort_unstable();
-        codes.dedup();
-        assert_eq!(codes.len(), count, "a code stands twice");
-        assert!(codes.iter().all(|code| PREFIXES.iter().all(|(prefix, _)| !code.starts_with(prefix))));
-    }
 }

@@ -1,0 +1,80 @@
+//! What to do about a failure, by its code.
+
+/// What helps against most failures of a code.
+pub(super) fn hint_of(code: &str) -> Option<&'static str> {
+    Some(match code {
+        "bytecode" => "delete it, or leave it out with `--drop-bytecode`",
+        "no-space" => "free some space and try again",
+        "read-only" => "name another store with `--root`",
+        "not-a-store" => "name a store or an empty directory with `--root`",
+        "store-owner" => "name a store of your own with `--root`",
+        "store-writable-by-others" => {
+            "take the others' write permission away: `chmod go-w` on the store's root"
+        }
+        "snapshot-owner" => "copy the snapshot to a directory of your own",
+        "symlink-escape" | "symlink-dangling" | "symlink-to-directory" => {
+            "put the file itself in the place of the link"
+        }
+        "scan-limit" => {
+            "raise it with `--max-packages`, or with `packages` under `[limits]` of the user's configuration"
+        }
+        "config-not-permitted" => {
+            "say it in the user's or the system's configuration instead, if it is meant"
+        }
+        "config-invalid"
+        | "config-not-utf8"
+        | "config-too-large"
+        | "source-depth-unused"
+        | "source-depth-range"
+        | "source-id-invalid"
+        | "skill-id-invalid" => "mend the file; nothing is taken from one that is not right",
+        "source-twice" | "source-id-taken" => {
+            "give each source an id of its own, and name no directory twice"
+        }
+        "root-malformed" => "write an absolute path without `.`, `..`, `//` or a slash at its end",
+        "root-absent" => "make the directory, mend its path, or take the source out",
+        "root-not-a-directory" => "name the directory that holds the skills",
+        "root-unreadable" => "give yourself permission to read it, or take the source out",
+        "collection-unknown" => "`skillfreeze list --json` shows the collections",
+        "approval-unsupported" => {
+            "take `approval` out of the user's or the system's configuration, if nothing needs it"
+        }
+        "catalog-stale" => "wait until nothing writes to the source, then try again",
+        "source-changed" => "wait until nothing writes to the package, then try again",
+        "journal-newer" => "use the version of skillfreeze that wrote it, or a later one",
+        "integrity-unavailable" => {
+            "ask for less with `--require`; `skillfreeze doctor` shows the best that can be had here"
+        }
+        "sandbox-unavailable" => "use `--sandbox bwrap`, the only one so far",
+        "seal-memory" => {
+            "free some memory, select fewer skills, or take less with `--require read-only`, which needs none"
+        }
+        "seal-unavailable" => {
+            "leave `--seal` out, so that another way is tried; `skillfreeze doctor` shows which there is"
+        }
+        "seal-too-many-files" => {
+            "let this program create user and mount namespaces, so that any number of files can be sealed; \
+             or select fewer skills, or take less with `--require read-only`"
+        }
+        "descriptor-limit" => "raise the hard limit of open files (`ulimit -Hn`), or bind fewer places",
+        "bwrap-missing" => {
+            "install bubblewrap (Debian, Fedora, Arch: package `bubblewrap`), or name it with `--bwrap`"
+        }
+        "bwrap-unusable" => "name another one with `--bwrap`, or install the system's",
+        "store-shown" => "move the store out of the system's directories, or name another with `--root`",
+        "bwrap-untrusted" => "use one that root installed, or name this one with `--bwrap`",
+        "bwrap-too-old" => "install bubblewrap 0.8.0-2+deb12u1, 0.10 or later",
+        "bind-store" => "bind something else; the store is never visible in a sandbox",
+        "bind-snapshot" => "keep the snapshot outside of what the sandbox may write",
+        "bind-in-source" => "work outside of the skills, or bind it with `--ro-bind`",
+        "bind-special-file" => "bind a directory or a regular file",
+        "mount-target-missing" => "create it on the host first",
+        "integrity" => "do not use it: prepare the snapshot again, or get it again from where it came",
+        "integrity-after-run" => "do not trust what the command did; find out what writes to the snapshot",
+        "source-appeared" => "look at it before the next run: the command may have planted it",
+        "user-root" => "name an ordinary user with `--user`",
+        "user-not-permitted" => "leave `--user` out, or start as root",
+        "mount-not-visible" => "the command's user must be able to read the snapshot",
+        _ => return None,
+    })
+}
