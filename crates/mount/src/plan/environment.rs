@@ -1,0 +1,85 @@
+//! The names of the two directories, and the command's variables.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use camino::Utf8Path;
+
+use crate::bind::{BindError, overlaps};
+use crate::host::{Host, SystemEntry};
+use crate::integrity::Integrity;
+use crate::plan_error::PlanError;
+use crate::request::{LaunchRequest, Names};
+
+/// The sandbox's home.
+pub(super) const HOME: &str = "/tmp/home";
+/// The variable that tells the command what its launch promises.
+const INTEGRITY_VARIABLE: &str = "SKILLS_INTEGRITY";
+/// Variables that every command has. Shared caches of bytecode let another revision's code run, or a
+/// planted one: each launch has its own, and writes none.
+const DEFAULTS: [(&str, &str); 6] = [
+    ("HOME", HOME),
+    ("TMPDIR", "/tmp"),
+    ("XDG_CACHE_HOME", "/tmp/home/.cache"),
+    ("PYTHONDONTWRITEBYTECODE", "1"),
+    ("PYTHONPYCACHEPREFIX", "/tmp/home/.cache/python"),
+    ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+];
+
+/// The two directories are made in the sandbox's own root: they lie in nothing and hold nothing.
+pub(super) fn check_names(names: &Names, host: &Host) -> Result<(), PlanError> {
+    let system = host.system.iter().map(SystemEntry::path);
+    let taken: Vec<&Utf8Path> =
+        system.chain(["/etc", "/proc", "/dev", "/sys", "/tmp"].map(Utf8Path::new)).collect();
+    for target in [&names.skills_dir, &names.extensions_dir] {
+        let clash = taken.iter().find(|taken| overlaps(target, taken)).map(|taken| taken.to_path_buf());
+        if let Some(reserved) = clash {
+            return Err(BindError::TargetReserved { target: target.clone(), reserved }.into());
+        }
+    }
+    if overlaps(&names.skills_dir, &names.extensions_dir) {
+        let (target, reserved) = (names.extensions_dir.clone(), names.skills_dir.clone());
+        return Err(BindError::TargetReserved { target, reserved }.into());
+    }
+    let is_name = |name: &str| {
+        !name.is_empty()
+            && !name.starts_with(|first: char| first.is_ascii_digit())
+            && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
+    };
+    let own = [&names.skills_variable, &names.extensions_variable];
+    for (index, name) in own.into_iter().enumerate() {
+        let is_taken = name == INTEGRITY_VARIABLE
+            || DEFAULTS.iter().any(|(default, _)| name == default)
+            || own[..index].contains(&name);
+        if !is_name(name) || is_taken {
+            return Err(PlanError::Variable { name: name.clone() });
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn plan_environment(
+    request: &LaunchRequest,
+    names: &Names,
+    integrity: Integrity,
+) -> Result<BTreeMap<OsString, OsString>, PlanError> {
+    let mut environment: BTreeMap<OsString, OsString> = BTreeMap::new();
+    environment.extend(DEFAULTS.map(|(name, value)| (name.into(), value.into())));
+    let own = [
+        (names.skills_variable.as_str(), names.skills_dir.as_str()),
+        (names.extensions_variable.as_str(), names.extensions_dir.as_str()),
+        (INTEGRITY_VARIABLE, integrity.as_str()),
+    ];
+    for (name, value) in &request.environment {
+        if name.is_empty()
+            || name.as_encoded_bytes().iter().any(|byte| matches!(byte, b'=' | 0))
+            || value.as_encoded_bytes().contains(&0)
+            || own.iter().any(|(own, _)| name == *own)
+        {
+            return Err(PlanError::Variable { name: name.to_string_lossy().into_owned() });
+        }
+        environment.insert(name.clone(), value.clone());
+    }
+    environment.extend(own.map(|(name, value)| (name.into(), value.into())));
+    Ok(environment)
+}
