@@ -141,7 +141,8 @@ impl Run {
 
     fn launch(&self, context: &Context, status: &mut StatusWriter) -> Result<u8, Failure> {
         let progress = context.progress();
-        let host = Host::probe(&self.bubblewrap(&search_path(), &self.outside()?)).map_err(Failure::from);
+        let host =
+            Host::probe(Some(&self.bubblewrap(&search_path(), &self.outside()?))).map_err(Failure::from);
         let host = host.map_err(Failure::of_launch)?;
         let sources = Sources::find(context, &self.sources, true).map_err(Failure::of_launch)?;
         refuse_approval(&sources.configuration).map_err(Failure::of_launch)?;

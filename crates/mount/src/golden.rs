@@ -36,12 +36,12 @@ fn host(user: (u32, u32)) -> Host {
         ],
         etc: vec!["/etc/ld.so.cache".into(), "/etc/ssl/certs".into()],
         resolver: Some("/etc/resolv.conf".into()),
-        bubblewrap: Bubblewrap {
+        bubblewrap: Some(Bubblewrap {
             path: "/usr/bin/bwrap".into(),
             version: "bubblewrap 0.8.0".to_owned(),
             digest: Digest::of(b"bubblewrap"),
             binds_descriptors: true,
-        },
+        }),
         kernel: "6.1.0".to_owned(),
         memory: None,
     }

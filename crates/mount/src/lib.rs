@@ -41,6 +41,7 @@
 #![forbid(unsafe_code)]
 
 mod alias;
+mod backend;
 mod bind;
 mod bubblewrap;
 mod descriptors;
@@ -69,6 +70,7 @@ mod status;
 mod verify;
 
 pub use alias::expand_argument;
+pub use backend::Backend;
 pub use bind::{Bind, BindError};
 pub use bubblewrap::{Refusal, explain};
 pub use exit::Exit;

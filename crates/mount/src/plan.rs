@@ -18,6 +18,7 @@ pub use self::mounts::Mount;
 use self::mounts::plan_mounts;
 use self::user::choose_user;
 use crate::alias::expand_argument;
+use crate::backend::Backend;
 use crate::bind::{Bind, normal_target};
 use crate::host::{Bubblewrap, Host};
 use crate::integrity::{Integrity, Method, STRONGEST, Sandbox, Seal};
@@ -43,7 +44,7 @@ pub struct LaunchPlan {
     /// By what means.
     pub how: Method,
     /// What encloses the command.
-    pub backend: Bubblewrap,
+    pub backend: Backend,
     /// What is mounted, in this order.
     pub mounts: Vec<Mount>,
     /// The command's whole environment.
@@ -124,8 +125,11 @@ impl LaunchPlan {
         if let Some(required) = request.require.filter(|required| *required > STRONGEST) {
             return Err(PlanError::Integrity { required, available: STRONGEST });
         }
-        if !host.bubblewrap.binds_descriptors {
-            let Bubblewrap { path, version, .. } = host.bubblewrap.clone();
+        let Some(bubblewrap) = host.bubblewrap.clone() else {
+            return Err(PlanError::Sandbox { sandbox: Sandbox::Bubblewrap });
+        };
+        if !bubblewrap.binds_descriptors {
+            let Bubblewrap { path, version, .. } = bubblewrap;
             return Err(PlanError::NoDescriptorBind { path, version });
         }
         // Less than the best is had only by asking for it.
@@ -160,7 +164,7 @@ impl LaunchPlan {
             skills: snapshot.skills,
             integrity,
             how,
-            backend: host.bubblewrap.clone(),
+            backend: Backend::Bubblewrap(bubblewrap),
             mounts: plan_mounts(request, &names, host, binds),
             environment: plan_environment(request, &names, integrity)?,
             network: request.network,

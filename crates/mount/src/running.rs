@@ -13,10 +13,11 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use skillfreeze_manifest::{EntryKind, Stamp};
 
+use crate::backend::Backend;
 use crate::bind::{Bind, overlaps};
 use crate::bubblewrap::{SnapshotSource, Sources, arguments, explain};
 use crate::descriptors::{make_room, open_bind, open_own_program, refuse_directories};
-use crate::host::kind_at;
+use crate::host::{Bubblewrap, kind_at};
 use crate::integrity::Method;
 use crate::launch_error::LaunchError;
 use crate::memory_files::MemoryFiles;
@@ -78,8 +79,12 @@ impl Running {
         }
         let arguments = join_nul(&arguments);
         let inner = inner_plan(plan, verified, soft_limit).map_err(fail("examining the snapshot"))?;
+        let Backend::Bubblewrap(Bubblewrap { path: bubblewrap, .. }) = &plan.backend else {
+            let source = io::Error::from(io::ErrorKind::Unsupported);
+            return Err(LaunchError::Start { doing: "choosing what encloses the command", source });
+        };
         let helper = HelperPlan {
-            bubblewrap: plan.backend.path.clone(),
+            bubblewrap: bubblewrap.clone(),
             binds: lent,
             keep: plan.keep.clone(),
             stage: stage.map(Utf8Path::to_owned),
