@@ -46,6 +46,7 @@ mod bind;
 mod bubblewrap;
 mod descriptors;
 mod exit;
+mod filter;
 #[cfg(test)]
 mod golden;
 mod guard;
@@ -53,6 +54,7 @@ mod helper;
 mod host;
 mod inner;
 mod integrity;
+mod landlock;
 mod launch;
 mod launch_error;
 mod memory;

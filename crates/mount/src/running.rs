@@ -19,6 +19,7 @@ use crate::bubblewrap::{SnapshotSource, Sources, arguments, explain};
 use crate::descriptors::{make_room, open_bind, open_own_program, refuse_directories};
 use crate::host::{Bubblewrap, kind_at};
 use crate::integrity::Method;
+use crate::landlock::Enclosure;
 use crate::launch_error::LaunchError;
 use crate::memory_files::MemoryFiles;
 use crate::plan::LaunchPlan;
@@ -64,7 +65,8 @@ impl Running {
         make_room(numbers, lent)?;
         let identity = plan.drops_privileges.then_some(Identity { user: plan.user.0, group: plan.user.1 });
         let seal = (plan.how == Method::StagedTmpfs).then(|| seal_plan(verified));
-        let is_staged = files.is_none() && (identity.is_some() || seal.is_some());
+        let is_mounted = files.is_none() && plan.how != Method::Landlock;
+        let is_staged = is_mounted && (identity.is_some() || seal.is_some());
         let stage = is_staged.then(|| stage_of(&binds, plan.how)).transpose()?;
         let first_file = numbers.first_bind() + RawFd::try_from(binds.len()).unwrap_or(RawFd::MAX / 2);
         let snapshot = match (&files, &stage) {
@@ -79,12 +81,13 @@ impl Running {
         }
         let arguments = join_nul(&arguments);
         let inner = inner_plan(plan, verified, soft_limit).map_err(fail("examining the snapshot"))?;
-        let Backend::Bubblewrap(Bubblewrap { path: bubblewrap, .. }) = &plan.backend else {
-            let source = io::Error::from(io::ErrorKind::Unsupported);
-            return Err(LaunchError::Start { doing: "choosing what encloses the command", source });
+        let bubblewrap = match &plan.backend {
+            Backend::Bubblewrap(Bubblewrap { path, .. }) => Some(path.clone()),
+            _ => None,
         };
         let helper = HelperPlan {
-            bubblewrap: bubblewrap.clone(),
+            bubblewrap,
+            private: plan.private(),
             binds: lent,
             keep: plan.keep.clone(),
             stage: stage.map(Utf8Path::to_owned),
@@ -239,6 +242,11 @@ fn inner_plan(plan: &LaunchPlan, verified: &Verified, soft_limit: Option<u64>) -
         identity: (plan.how != Method::SealedMemfd).then_some((device, inode)),
         manifest: plan.snapshot,
         skills: plan.skills.clone(),
+        enclosure: (plan.how == Method::Landlock).then(|| Enclosure {
+            mounts: plan.mounts.clone(),
+            network: plan.network,
+            working_directory: plan.working_directory.clone(),
+        }),
     })
 }
 
