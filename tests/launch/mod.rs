@@ -8,6 +8,7 @@ mod environment;
 mod files;
 mod hostile;
 mod kill;
+mod landlock;
 mod lines;
 mod record;
 mod refusals;
