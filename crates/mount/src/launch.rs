@@ -18,7 +18,7 @@ use crate::plan_error::PlanError;
 use crate::protocol::{Numbers, Report};
 use crate::record::{CheckRecord, ErrorRecord, InsideRecord, Outcome, RecordFile, RunContext, RunRecord};
 use crate::request::LaunchRequest;
-use crate::running::Running;
+use crate::running::{News, Running};
 use crate::stage::Size;
 use crate::status::{Event, StatusWriter};
 use crate::verify::{Verified, trusted_owners};
@@ -188,7 +188,14 @@ impl Launch {
         let how = self.plan.how;
         let mut last = None;
         let mut noexec = false;
-        while let Some(report) = running.next_report() {
+        while let Some(news) = running.next() {
+            let report = match news {
+                News::Report(report) => report,
+                News::Opened(event) => {
+                    status.send(&event);
+                    continue;
+                }
+            };
             match &report {
                 Report::Checked { skills, probes, noexec: found } => {
                     noexec = *found;
@@ -207,6 +214,10 @@ impl Launch {
         }
         // The pipe has closed, so nothing inside is alive; only bubblewrap is left to be reaped.
         running.wait().map_err(|source| LaunchError::Start { doing: "waiting for bubblewrap", source })?;
+        if let Some(opened) = running.opened() {
+            status.send(&opened.read_last());
+            record.opened = Some(opened.record());
+        }
         match last {
             Some(Report::Exited { status }) => Ok(Ended { exit: Exit::Status(status), how, noexec }),
             Some(Report::Killed { signal }) => Ok(Ended { exit: Exit::Signal(signal), how, noexec }),
@@ -221,7 +232,9 @@ impl Launch {
                 let source = io::Error::from_raw_os_error(errno);
                 Err(LaunchError::NotStarted { program: program.unwrap_or_default(), source })
             }
-            Some(Report::Started | Report::Checked { .. }) => Err(LaunchError::Lost),
+            Some(Report::Started | Report::Watching { .. } | Report::Checked { .. }) => {
+                Err(LaunchError::Lost)
+            }
             Some(Report::Sealed { .. }) | None => Err(running.refusal()),
         }
     }

@@ -57,6 +57,7 @@ mod launch;
 mod launch_error;
 mod memory;
 mod memory_files;
+mod opened;
 mod plan;
 mod plan_error;
 mod protocol;
@@ -82,8 +83,8 @@ pub use launch_error::LaunchError;
 pub use plan::{LaunchPlan, Mount, PLAN_SCHEMA, PlanWarning};
 pub use plan_error::PlanError;
 pub use record::{
-    CheckRecord, Checks, ErrorRecord, InsideRecord, LaunchRecord, Outcome, Provenance, RECORD_SCHEMA,
-    RecordFile, RunContext, RunRecord,
+    CheckRecord, Checks, ErrorRecord, InsideRecord, LaunchRecord, OpenedRecord, Outcome, Provenance,
+    RECORD_SCHEMA, RecordFile, RunContext, RunRecord,
 };
 pub use request::{LaunchRequest, Names, Network};
 pub use status::{Event, STATUS_SCHEMA, StatusWriter};

@@ -60,6 +60,9 @@ pub struct RunRecord {
     pub launch: LaunchRecord,
     /// What was checked.
     pub checks: Checks,
+    /// What of the snapshot the command opened, where only it could and it was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opened: Option<OpenedRecord>,
     /// How the command ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
@@ -188,6 +191,16 @@ pub struct InsideRecord {
     pub noexec: bool,
 }
 
+/// What of the snapshot the command, or whatever it started, opened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpenedRecord {
+    /// Whether these are all: the kernel had room to watch each directory and to tell of each open.
+    pub complete: bool,
+    /// The files, relative to the snapshot's root; sorted.
+    pub files: Vec<String>,
+}
+
 /// Why a run failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -261,6 +274,7 @@ impl RunRecord {
                 inside: None,
                 after: None,
             },
+            opened: None,
             exit: None,
             error: None,
         }

@@ -41,6 +41,14 @@ pub enum Event {
     },
     /// The command runs.
     Started,
+    /// The command opened files of the snapshot. The last one is told before [`Exited`](Self::Exited), with
+    /// no files if there are no more; none is told where others could have opened them.
+    Opened {
+        /// Those that were not told before, relative to the snapshot's root; sorted.
+        files: Vec<String>,
+        /// Whether all that were opened until now have been told.
+        complete: bool,
+    },
     /// The command has ended.
     Exited(Exit),
     /// Every byte was hashed again after the end.
