@@ -45,6 +45,7 @@ mod bind;
 mod bubblewrap;
 mod descriptors;
 mod exit;
+mod frozen;
 #[cfg(test)]
 mod golden;
 mod guard;
@@ -63,15 +64,17 @@ mod record;
 mod request;
 mod running;
 mod selfcheck;
+mod shell;
 mod signals;
 mod stage;
 mod status;
 mod verify;
 
-pub use alias::expand_argument;
-pub use bind::{Bind, BindError};
+pub use alias::{AliasError, Aliases, FrozenFile, expand_argument};
+pub use bind::{Bind, BindError, normal_target};
 pub use bubblewrap::{Refusal, explain};
 pub use exit::Exit;
+pub use frozen::Frozen;
 pub use guard::{Guard, Guarded};
 pub use host::{Bubblewrap, BubblewrapChoice, BubblewrapError, Host, SystemEntry};
 pub use integrity::{Integrity, Method, STRONGEST, Sandbox, Seal, UnknownName};
@@ -84,6 +87,7 @@ pub use record::{
     RecordFile, RunContext, RunRecord,
 };
 pub use request::{LaunchRequest, Names, Network};
+pub use shell::quote;
 pub use status::{Event, STATUS_SCHEMA, StatusWriter};
 pub use verify::{Counts, Verified, VerifyError, is_trusted_owner};
 
