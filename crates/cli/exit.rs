@@ -253,7 +253,9 @@ impl From<AliasError> for Failure {
     fn from(error: AliasError) -> Self {
         let failure = Self::of(error.code(), &error);
         match error {
-            AliasError::NotFound { .. } => failure.hint("`skillfreeze verify --format sha256sum` lists the files"),
+            AliasError::NotFound { .. } => {
+                failure.hint("`skillfreeze verify --format sha256sum` lists the files")
+            }
             _ => failure,
         }
     }

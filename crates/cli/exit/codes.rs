@@ -57,6 +57,7 @@ const STATUSES: [(u8, &[&str]); 6] = [
             "alias-unknown",
             "path-component",
             "path-escape",
+            "plan-path",
         ],
     ),
     (

@@ -75,6 +75,10 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         "alias-unknown" => "write `$SKILLS_DIR/ID/PATH`, or a skill's id alone for its `SKILL.md`",
         "path-component" => "write the path as the manifest has it",
         "path-escape" => "only files of the snapshot can be read",
+        "plan-path" => {
+            "use another `--format`, or a path without colons and control characters; `seatbelt` mounts nothing, \
+             so it takes `--skills-dir host` alone"
+        }
         "user-root" => "name an ordinary user with `--user`",
         "user-not-permitted" => "leave `--user` out, or start as root",
         "mount-not-visible" => "the command's user must be able to read the snapshot",

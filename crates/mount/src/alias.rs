@@ -141,8 +141,12 @@ impl<'a> Aliases<'a> {
     /// What stands behind the part of an alias that means the snapshot.
     fn below<'b>(&self, alias: &'b str) -> Option<&'b str> {
         let Names { skills_variable: variable, skills_dir, .. } = self.names;
-        let mut beginnings =
-            [format!("${variable}"), format!("${{{variable}}}"), skills_dir.to_string(), self.host.to_string()];
+        let mut beginnings = [
+            format!("${variable}"),
+            format!("${{{variable}}}"),
+            skills_dir.to_string(),
+            self.host.to_string(),
+        ];
         // One of the directories may lie in the other.
         beginnings.sort_by_key(|beginning| std::cmp::Reverse(beginning.len()));
         let rest = beginnings.iter().find_map(|beginning| {
@@ -251,8 +255,23 @@ mod tests {
     #[test]
     fn a_shell_reads_the_alias_as_one_word() {
         let paths = [
-            "SKILL.md", "a b/c", "it's", "$HOME", "`id`", "${x}", "~/x", "#x", "a;b&c", "(x)", "[a]", "!x",
-            "é/\u{1f980}", "-n", "%s", "a=b", "{a,b}",
+            "SKILL.md",
+            "a b/c",
+            "it's",
+            "$HOME",
+            "`id`",
+            "${x}",
+            "~/x",
+            "#x",
+            "a;b&c",
+            "(x)",
+            "[a]",
+            "!x",
+            "é/\u{1f980}",
+            "-n",
+            "%s",
+            "a=b",
+            "{a,b}",
         ];
         let manifest = manifest(&paths);
         let names = Names { skills_variable: "ACME_SKILLS".to_owned(), ..Names::default() };
@@ -261,7 +280,8 @@ mod tests {
             for path in paths {
                 let file = aliases.resolve(&format!("$ACME_SKILLS/demo/{path}")).unwrap();
                 let script = format!("printf '<%s>' {}", aliases.variable_form(file));
-                let output = Command::new("sh").args(["-c", &script]).env("ACME_SKILLS", root).output().unwrap();
+                let output =
+                    Command::new("sh").args(["-c", &script]).env("ACME_SKILLS", root).output().unwrap();
                 let read = String::from_utf8(output.stdout).unwrap();
                 assert_eq!(read, format!("<{}>", aliases.host_path(file)));
             }

@@ -49,6 +49,7 @@ mod frozen;
 #[cfg(test)]
 mod golden;
 mod guard;
+mod handoff;
 mod helper;
 mod host;
 mod inner;
@@ -63,6 +64,7 @@ mod protocol;
 mod record;
 mod request;
 mod running;
+pub mod seatbelt;
 mod selfcheck;
 mod shell;
 mod signals;
@@ -76,6 +78,9 @@ pub use bubblewrap::{Refusal, explain};
 pub use exit::Exit;
 pub use frozen::Frozen;
 pub use guard::{Guard, Guarded};
+pub use handoff::{
+    HANDOFF_SCHEMA, Handoff, HandoffLease, HandoffMount, HandoffNote, HandoffRequest, words_text,
+};
 pub use host::{Bubblewrap, BubblewrapChoice, BubblewrapError, Host, SystemEntry};
 pub use integrity::{Integrity, Method, STRONGEST, Sandbox, Seal, UnknownName};
 pub use launch::{Ended, Launch, Session};

@@ -98,7 +98,7 @@ impl Run {
 
 /// Takes a lock on a snapshot of the store, so that nothing cleans it up while it is in use, and opens
 /// it once the lock is held.
-fn lease(store: &Store, snapshot: &Digest) -> Result<(Option<Dir>, Option<OwnedFd>), Failure> {
+pub(crate) fn lease(store: &Store, snapshot: &Digest) -> Result<(Option<Dir>, Option<OwnedFd>), Failure> {
     let lease = store.lease(snapshot)?.map(|lease| OwnedFd::from(lease.into_file()));
     Ok((store.open_snapshot(snapshot)?, lease))
 }
