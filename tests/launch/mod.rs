@@ -9,6 +9,8 @@ mod files;
 mod hostile;
 mod kill;
 mod lines;
+mod plan;
+mod read;
 mod record;
 mod refusals;
 mod sealing;

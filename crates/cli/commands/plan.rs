@@ -18,10 +18,12 @@ use crate::exit::Failure;
 /// Every byte is hashed, and the integrity is `checked`: what keeps the snapshot as it is from then on is
 /// your sandbox. Afterwards run what `verify` of the JSON form says.
 ///
-/// For bubblewrap: `eval "bwrap YOUR-OPTIONS $(skillfreeze plan SNAPSHOT --format bwrap) -- COMMAND"`. While
-/// the command runs, bubblewrap holds a lock that keeps the snapshot in the store; it does not with
-/// `--as-pid-1`. After `--ro-bind / /` nothing can be mounted at `/skills` ("Can't mkdir /skills: Read-only
-/// file system"): use `--skills-dir host` there, which leaves the snapshot at its own path.
+/// For bubblewrap: `words=$(skillfreeze plan SNAPSHOT --format bwrap) && eval "bwrap OPTIONS $words --
+/// COMMAND"`. While the command runs, bubblewrap holds a lock that keeps the snapshot in the store, so it
+/// cannot be told `--as-pid-1`. After `--ro-bind / /` nothing can be mounted at `/skills` ("Can't mkdir
+/// /skills: Read-only file system"): use `--skills-dir host` there, which leaves the snapshot at its own
+/// path. The words of the other forms go before the image of `docker run`, before the command of
+/// `sandbox-exec`, or to a shell; there the lock is yours to hold.
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
     /// A snapshot: `sha256:…`, or a directory with `--digest`
@@ -146,7 +148,9 @@ impl Plan {
         request.require = self.require;
         request.extensions = self.extensions.as_deref().map(directory_bind).transpose()?;
         if let Some(extensions) = &request.extensions {
+            // What is written where skills are taken from would be a skill of the next run.
             request.guards = Guard::of_project(&extensions.source);
+            request.guards.extend(Guard::of_project(context.project()?.root()));
         }
         request.store = context.root().ok().and_then(|root| canonical(&root).ok());
         request.lease = match (&request.store, leased) {
