@@ -10,6 +10,8 @@ mod hostile;
 mod kill;
 mod lines;
 mod opened;
+mod plan;
+mod read;
 mod record;
 mod refusals;
 mod sealing;

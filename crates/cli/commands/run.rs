@@ -18,6 +18,8 @@ use skillfreeze::mount::{
 
 use self::keeping::run_id;
 use self::ready::Ready;
+pub(crate) use self::ready::lease;
+pub(crate) use self::request::directory_bind;
 use super::selecting::SelectionArgs;
 use crate::config_files::refuse_approval;
 use crate::context::{Context, canonical, now};

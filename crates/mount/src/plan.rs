@@ -13,6 +13,7 @@ use serde::{Serialize, Serializer};
 use skillfreeze_manifest::{Digest, EntryKind, SkillId};
 
 use self::binds::plan_binds;
+pub(crate) use self::environment::check_variables;
 use self::environment::{HOME, check_names, plan_environment};
 pub use self::mounts::Mount;
 use self::mounts::plan_mounts;
