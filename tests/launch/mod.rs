@@ -8,6 +8,7 @@ mod environment;
 mod files;
 mod hostile;
 mod kill;
+mod library;
 mod lines;
 mod opened;
 mod record;

@@ -20,7 +20,7 @@ use self::keeping::run_id;
 use self::ready::Ready;
 use super::selecting::SelectionArgs;
 use crate::config_files::refuse_approval;
-use crate::context::{Context, canonical, now};
+use crate::context::{Context, canonical};
 use crate::exit::Failure;
 use crate::sources::{SourceArgs, Sources};
 use crate::users;
@@ -161,7 +161,7 @@ impl Run {
         let records =
             self.records(context, launch.plan(), store.as_ref(), &id).map_err(Failure::of_launch)?;
         let run = RunContext { id, actor: users::actor(), requested, packages };
-        let mut session = Session::new(run, now, &progress);
+        let mut session = Session::new(run, &progress);
         session.records = records;
         session.status = std::mem::take(status);
         session.lease = lease;
