@@ -5,6 +5,7 @@ mod attack;
 mod between;
 mod bubblewrap;
 mod environment;
+mod execution;
 mod files;
 mod hostile;
 mod kill;
