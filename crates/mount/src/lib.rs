@@ -13,6 +13,8 @@
 //!   command, relays signals and reaps.
 //!
 //! The latter two are the calling program itself, started again, so its `main` begins with [`init`].
+//! [`Launch::command`] gives `main` a process of its own too, which the caller starts with the streams it
+//! wants, from an async runtime for one.
 //!
 //! ```
 //! use cap_std::ambient_authority;
@@ -72,6 +74,7 @@ mod shell;
 mod signals;
 mod stage;
 mod status;
+mod supervisor;
 mod verify;
 
 pub use alias::{AliasError, Aliases, FrozenFile, expand_argument};
@@ -99,7 +102,7 @@ pub use shell::quote;
 pub use status::{Event, STATUS_SCHEMA, StatusWriter};
 pub use verify::{Counts, Verified, VerifyError, is_trusted_owner};
 
-/// Becomes the helper or the first process of a sandbox when the program was started as one.
+/// Becomes the supervisor, the helper or the first process of a sandbox when the program was started as one.
 ///
 /// Must be the first thing that a program does which launches anything, before it starts a thread:
 /// the helper changes its namespaces and its user, which takes a process with one thread. Returns
@@ -110,6 +113,7 @@ pub fn init() {
         return;
     };
     let run = match role.to_str() {
+        Some(protocol::SUPERVISOR) => supervisor::run,
         Some(protocol::HELPER) => helper::run,
         Some(protocol::INNER) => inner::run,
         _ => return,

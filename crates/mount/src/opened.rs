@@ -141,6 +141,7 @@ impl Opened {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests make and open what they watch")]
 mod tests {
     use std::fs::{self, File};
 

@@ -8,6 +8,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::ops::RangeFrom;
 use std::os::fd::RawFd;
 
 use camino::Utf8PathBuf;
@@ -16,6 +17,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use skillfreeze_manifest::{Digest, Fault, SkillId};
 
+/// The first argument of the program when it is started as `main` of a launch alone.
+pub(crate) const SUPERVISOR: &str = "__skillfreeze-supervisor";
 /// The first argument of the program when it is started as `helper`.
 pub(crate) const HELPER: &str = "__skillfreeze-helper";
 /// The first argument of the program when it is started as `inner`.
@@ -47,6 +50,11 @@ impl Numbers {
     /// The argument that tells the next process the numbers.
     pub(crate) fn to_argument(self) -> String {
         self.base.to_string()
+    }
+
+    /// All that a supervisor gets, one after another; these are free again when it starts the helper.
+    pub(crate) fn supervisors(self) -> RangeFrom<RawFd> {
+        self.base..
     }
 
     /// The helper's plan.

@@ -7,7 +7,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use camino::Utf8PathBuf;
 use cap_std::fs::Dir;
@@ -212,7 +212,7 @@ pub struct ErrorRecord {
 }
 
 /// What a caller knows of a run that the launch does not.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunContext {
     /// The run's name in the store.
     pub id: String,
@@ -304,6 +304,16 @@ impl RecordFile {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(Self { dir, name }),
         }
+    }
+
+    /// The name and the directory, to be handed to another process.
+    pub(crate) fn into_parts(self) -> (String, OwnedFd) {
+        (self.name, self.dir.into())
+    }
+
+    /// The same again, there.
+    pub(crate) fn from_parts(name: String, dir: OwnedFd) -> Self {
+        Self { dir: Dir::from_std_file(File::from(dir)), name }
     }
 
     /// Writes the record, in place of an earlier one if there is one.

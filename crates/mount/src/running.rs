@@ -50,6 +50,7 @@ pub(crate) struct Running {
     /// What the command opens; none where others could open it too.
     opened: Option<Opened>,
     has_started: bool,
+    caller_has_ended: bool,
 }
 
 /// What happened in a sandbox.
@@ -61,9 +62,11 @@ pub(crate) enum News {
 }
 
 /// Why waiting ended.
+#[derive(Clone, Copy)]
 enum Woken {
     Report,
     HelperEnded,
+    CallerEnded,
     Opened,
 }
 
@@ -164,18 +167,31 @@ impl Running {
         drop(command);
         let end_of_child = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).ok();
         let reports = BufReader::new(File::from(reports));
-        let mut running =
-            Self { child, end_of_child, reports, relay: None, messages, opened, has_started: false };
+        let mut running = Self {
+            child,
+            end_of_child,
+            reports,
+            relay: None,
+            messages,
+            opened,
+            has_started: false,
+            caller_has_ended: false,
+        };
         running.relay = Some(SignalRelay::new(&File::from(control)).map_err(fail("relaying signals"))?);
         Ok(running)
     }
 
-    /// Waits for what happens next; nothing does once everything inside has ended.
-    pub(crate) fn next(&mut self) -> Option<News> {
+    /// Waits for what happens next; nothing does once everything inside has ended, which it does with
+    /// `caller`, a process.
+    pub(crate) fn next(&mut self, caller: Option<&OwnedFd>) -> Option<News> {
         while self.reports.buffer().is_empty() {
-            match self.wait_for_news() {
+            match self.wait_for_news(caller) {
                 Woken::Report => break,
                 Woken::HelperEnded => self.end_the_rest(),
+                Woken::CallerEnded => {
+                    self.caller_has_ended = true;
+                    self.end_the_rest();
+                }
                 Woken::Opened => {
                     if let Some(event) = self.opened.as_mut().and_then(Opened::read) {
                         return Some(News::Opened(event));
@@ -202,22 +218,29 @@ impl Running {
 
     /// Waits until there is something to read, everything has ended, or the helper has ended before what it
     /// started.
-    fn wait_for_news(&self) -> Woken {
+    fn wait_for_news(&self, caller: Option<&OwnedFd>) -> Woken {
         let Some(end_of_child) = &self.end_of_child else { return Woken::Report };
         let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
         loop {
-            let mut waiting = vec![readable(self.reports.get_ref().as_fd()), readable(end_of_child.as_fd())];
             // That the command runs is to be told before what it does.
             let notices = self.opened.as_ref().filter(|_| self.has_started).and_then(Opened::notices);
-            waiting.extend(notices.map(|notices| readable(notices.as_fd())));
-            let is_ready = |waiting: &[PollFd<'_>], index: usize| {
-                waiting.get(index).is_some_and(|waited| !waited.revents().is_empty())
-            };
+            let (reasons, mut waiting): (Vec<Woken>, Vec<PollFd<'_>>) = [
+                Some((Woken::Report, readable(self.reports.get_ref().as_fd()))),
+                Some((Woken::HelperEnded, readable(end_of_child.as_fd()))),
+                caller.map(|caller| (Woken::CallerEnded, readable(caller.as_fd()))),
+                notices.map(|notices| (Woken::Opened, readable(notices.as_fd()))),
+            ]
+            .into_iter()
+            .flatten()
+            .unzip();
             match poll(&mut waiting, None) {
-                Ok(_) if is_ready(&waiting, 0) => return Woken::Report,
-                Ok(_) if is_ready(&waiting, 1) => return Woken::HelperEnded,
-                Ok(_) if is_ready(&waiting, 2) => return Woken::Opened,
-                Err(rustix::io::Errno::INTR) | Ok(_) => {}
+                Ok(_) => {
+                    let ready = waiting.iter().position(|waited| !waited.revents().is_empty());
+                    if let Some(ready) = ready {
+                        return reasons[ready];
+                    }
+                }
+                Err(rustix::io::Errno::INTR) => {}
                 // Reading waits too.
                 Err(_) => return Woken::Report,
             }
@@ -240,6 +263,11 @@ impl Running {
         let waited = self.child.wait();
         self.relay = None;
         waited.map(drop)
+    }
+
+    /// Whether everything was ended because the caller has.
+    pub(crate) fn caller_has_ended(&self) -> bool {
+        self.caller_has_ended
     }
 
     /// What the command opened in all, once everything inside has ended.
