@@ -30,6 +30,10 @@ pub struct Host {
     pub resolver: Option<Utf8PathBuf>,
     /// bubblewrap, where it was asked for.
     pub bubblewrap: Option<Bubblewrap>,
+    /// The version of Landlock; 0 where there is none.
+    pub landlock: u32,
+    /// Where directories for one launch alone are made: canonical.
+    pub temporaries: Utf8PathBuf,
     /// The kernel's release.
     pub kernel: String,
     /// Bytes of memory that a launch may use, if that is known.
@@ -108,10 +112,18 @@ impl Host {
             etc,
             resolver,
             bubblewrap: bubblewrap.map(BubblewrapChoice::find).transpose()?,
+            landlock: skillfreeze_sys::landlock_version(),
+            temporaries: temporaries(),
             kernel,
             memory: memory::available(&|path| fs::read_to_string(path).ok()),
         })
     }
+}
+
+/// The caller's directory of temporaries, or everybody's.
+fn temporaries() -> Utf8PathBuf {
+    let canonical = fs::canonicalize(std::env::temp_dir()).ok();
+    canonical.and_then(|path| Utf8PathBuf::from_path_buf(path).ok()).unwrap_or_else(|| "/tmp".into())
 }
 
 fn system_entry(path: &Utf8Path) -> Option<SystemEntry> {

@@ -48,6 +48,7 @@ mod bind;
 mod bubblewrap;
 mod descriptors;
 mod exit;
+mod filter;
 mod frozen;
 #[cfg(test)]
 mod golden;
@@ -57,6 +58,7 @@ mod helper;
 mod host;
 mod inner;
 mod integrity;
+mod landlock;
 mod launch;
 mod launch_error;
 mod memory;
