@@ -16,7 +16,7 @@ use rustix::process::{
 };
 
 use crate::protocol::{InnerPlan, Numbers, Report, receive};
-use crate::selfcheck;
+use crate::{opened, selfcheck};
 
 /// Runs the inner process; its status means nothing, the reports say it all.
 pub(crate) fn run(numbers: Numbers) -> i32 {
@@ -30,7 +30,7 @@ pub(crate) fn run(numbers: Numbers) -> i32 {
         doing: "preparing the first process of the sandbox".to_owned(),
         message: error.to_string(),
     });
-    let ended = ended.and_then(|plan| supervise(&plan, &report, control));
+    let ended = ended.and_then(|plan| supervise(&plan, numbers, &report, control));
     let ended = ended.unwrap_or_else(|failed| failed);
     // If `main` is gone there is nobody to tell, and the sandbox ends either way.
     let _ = ended.send(&report);
@@ -55,7 +55,7 @@ fn prepare(numbers: Numbers) -> io::Result<InnerPlan> {
 }
 
 /// Does everything from the check to the command's end.
-fn supervise(plan: &InnerPlan, report: &File, control: File) -> Result<Report, Report> {
+fn supervise(plan: &InnerPlan, numbers: Numbers, report: &File, control: File) -> Result<Report, Report> {
     let failed = |error: selfcheck::Failed| Report::CheckFailed {
         check: error.check.to_owned(),
         detail: error.detail,
@@ -63,11 +63,23 @@ fn supervise(plan: &InnerPlan, report: &File, control: File) -> Result<Report, R
     let passed = selfcheck::run(plan).map_err(failed)?;
     let tell = |told: Report| told.send(report).map_err(|_| told);
     tell(Report::Checked { skills: passed.skills, probes: passed.probes, noexec: passed.noexec })?;
+    if !plan.watched.is_empty() {
+        tell(watch(plan, numbers)?)?;
+    }
     let command =
         start(plan).map_err(|error| Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) })?;
     tell(Report::Started)?;
     relay_signals(control, command);
     Ok(reap_until(command))
+}
+
+/// From here on, what is opened is the command's doing. The instance is closed again before that starts.
+fn watch(plan: &InnerPlan, numbers: Numbers) -> Result<Report, Report> {
+    let notices = skillfreeze_sys::inherited(numbers.notices()).map_err(|error| Report::HelperFailed {
+        doing: "taking over what tells of opened files".to_owned(),
+        message: error.to_string(),
+    })?;
+    Ok(Report::Watching { numbers: opened::watch(&notices, &plan.skills_dir, &plan.watched) })
 }
 
 /// Starts the command in a process group of its own, so that a signal reaches what it started too,

@@ -9,15 +9,17 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use skillfreeze_manifest::{Digest, EntryKind, SkillId};
 
 use self::binds::plan_binds;
+pub(crate) use self::environment::check_variables;
 use self::environment::{HOME, check_names, plan_environment};
 pub use self::mounts::Mount;
 use self::mounts::plan_mounts;
 use self::user::choose_user;
 use crate::alias::expand_argument;
+use crate::backend::Backend;
 use crate::bind::{Bind, normal_target};
 use crate::host::{Bubblewrap, Host};
 use crate::integrity::{Integrity, Method, STRONGEST, Sandbox, Seal};
@@ -30,9 +32,13 @@ use crate::verify::Verified;
 pub const PLAN_SCHEMA: &str = "skillfreeze.launch-plan.v1";
 
 /// What a sandbox is given.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+///
+/// As JSON it is for people and programs to look at: what is not UTF-8 in the command and its environment is
+/// replaced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchPlan {
     /// [`PLAN_SCHEMA`].
+    #[serde(skip_deserializing, default = "schema")]
     pub schema: &'static str,
     /// The snapshot that is mounted.
     pub snapshot: Digest,
@@ -43,11 +49,11 @@ pub struct LaunchPlan {
     /// By what means.
     pub how: Method,
     /// What encloses the command.
-    pub backend: Bubblewrap,
+    pub backend: Backend,
     /// What is mounted, in this order.
     pub mounts: Vec<Mount>,
     /// The command's whole environment.
-    #[serde(serialize_with = "lossy_map")]
+    #[serde(serialize_with = "lossy_map", deserialize_with = "plain_map")]
     pub environment: BTreeMap<OsString, OsString>,
     /// The network.
     pub network: Network,
@@ -58,7 +64,7 @@ pub struct LaunchPlan {
     /// Where the command starts.
     pub working_directory: Utf8PathBuf,
     /// The command.
-    #[serde(serialize_with = "lossy_list")]
+    #[serde(serialize_with = "lossy_list", deserialize_with = "plain_list")]
     pub command: Vec<OsString>,
     /// The names of the directories.
     pub names: Names,
@@ -71,7 +77,7 @@ pub struct LaunchPlan {
 }
 
 /// What a caller should know of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum PlanWarning {
     /// The workspace is root's, and the command runs as somebody else.
@@ -124,8 +130,11 @@ impl LaunchPlan {
         if let Some(required) = request.require.filter(|required| *required > STRONGEST) {
             return Err(PlanError::Integrity { required, available: STRONGEST });
         }
-        if !host.bubblewrap.binds_descriptors {
-            let Bubblewrap { path, version, .. } = host.bubblewrap.clone();
+        let Some(bubblewrap) = host.bubblewrap.clone() else {
+            return Err(PlanError::Sandbox { sandbox: Sandbox::Bubblewrap });
+        };
+        if !bubblewrap.binds_descriptors {
+            let Bubblewrap { path, version, .. } = bubblewrap;
             return Err(PlanError::NoDescriptorBind { path, version });
         }
         // Less than the best is had only by asking for it.
@@ -160,7 +169,7 @@ impl LaunchPlan {
             skills: snapshot.skills,
             integrity,
             how,
-            backend: host.bubblewrap.clone(),
+            backend: Backend::Bubblewrap(bubblewrap),
             mounts: plan_mounts(request, &names, host, binds),
             environment: plan_environment(request, &names, integrity)?,
             network: request.network,
@@ -203,6 +212,10 @@ pub(crate) fn check_memory(how: Method, memory: u64, available: Option<u64>) -> 
     }
 }
 
+fn schema() -> &'static str {
+    PLAN_SCHEMA
+}
+
 fn lossy(text: &OsStr) -> std::borrow::Cow<'_, str> {
     text.to_string_lossy()
 }
@@ -213,4 +226,14 @@ fn lossy_list<S: Serializer>(list: &[OsString], serializer: S) -> Result<S::Ok, 
 
 fn lossy_map<S: Serializer>(map: &BTreeMap<OsString, OsString>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(map.iter().map(|(name, value)| (lossy(name), lossy(value))))
+}
+
+fn plain_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<OsString>, D::Error> {
+    let list = Vec::<String>::deserialize(deserializer)?;
+    Ok(list.into_iter().map(OsString::from).collect())
+}
+
+fn plain_map<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<OsString, OsString>, D::Error> {
+    let map = BTreeMap::<String, String>::deserialize(deserializer)?;
+    Ok(map.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
 }

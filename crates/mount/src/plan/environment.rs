@@ -41,6 +41,11 @@ pub(super) fn check_names(names: &Names, host: &Host) -> Result<(), PlanError> {
         let (target, reserved) = (names.extensions_dir.clone(), names.skills_dir.clone());
         return Err(BindError::TargetReserved { target, reserved }.into());
     }
+    check_variables(names)
+}
+
+/// The two variables have names of their own, which a shell can have.
+pub(crate) fn check_variables(names: &Names) -> Result<(), PlanError> {
     let is_name = |name: &str| {
         !name.is_empty()
             && !name.starts_with(|first: char| first.is_ascii_digit())
