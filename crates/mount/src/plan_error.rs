@@ -98,6 +98,20 @@ pub enum PlanError {
         /// The directory of the system.
         shown: Utf8PathBuf,
     },
+    /// A path of the host leads nowhere.
+    #[error("`{}` leads nowhere", .path.as_str().escape_debug())]
+    Unresolved {
+        /// The path.
+        path: Utf8PathBuf,
+    },
+    /// A form of a plan for another sandbox cannot carry a path.
+    #[error("the form `{form}` cannot carry the path `{}`", .path.as_str().escape_debug())]
+    Uncarried {
+        /// The form.
+        form: &'static str,
+        /// The path.
+        path: Utf8PathBuf,
+    },
     /// A variable has a name that none can have, or one that this program sets.
     #[error("the environment variable `{}` cannot be set", .name.escape_debug())]
     Variable {
@@ -141,6 +155,8 @@ impl PlanError {
             Self::UserRoot => "user-root",
             Self::UserOther { .. } => "user-not-permitted",
             Self::StoreShown { .. } => "store-shown",
+            Self::Unresolved { .. } => "not-found",
+            Self::Uncarried { .. } => "plan-path",
             Self::Variable { .. } => "environment-name",
             Self::Memory { .. } => "seal-memory",
             Self::NoDescriptorBind { .. } => "bwrap-too-old",

@@ -63,8 +63,8 @@ pub(super) fn check_names(names: &Names, host: &Host) -> Result<(), PlanError> {
     check_variables(names)
 }
 
-/// The variables that name them are names, and none that have another meaning.
-pub(super) fn check_variables(names: &Names) -> Result<(), PlanError> {
+/// The two variables have names of their own, which a shell can have.
+pub(crate) fn check_variables(names: &Names) -> Result<(), PlanError> {
     let is_name = |name: &str| {
         !name.is_empty()
             && !name.starts_with(|first: char| first.is_ascii_digit())
