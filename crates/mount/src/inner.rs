@@ -122,8 +122,7 @@ fn start(plan: &InnerPlan, enclosed: Option<Enclosed>) -> io::Result<Pid> {
 }
 
 /// Sends each signal that `main` writes into the pipe on to the command's group; ends the sandbox
-/// when the pipe closes, which it does only when `main` is gone.
-/// Says then that it was not the command's own end.
+/// when the pipe closes, which it does only when `main` is gone. Says then that it was not the command's own end.
 fn relay_signals(mut control: File, command: Pid, enclosed: Option<Enclosed>) -> Arc<AtomicBool> {
     let abandoned = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&abandoned);

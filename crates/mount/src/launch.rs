@@ -120,12 +120,19 @@ impl Launch {
         );
         status.send(&Event::Verified(record.checks.before.clone()));
         let mut has_started = false;
-        let result = write_all(&records, &record)
-            .and_then(|()| self.seal_and_execute(&records, &mut record, &mut status, &mut has_started));
+        let mut own = None;
+        let result = write_all(&records, &record).and_then(|()| {
+            own = self.make_private()?;
+            self.seal_and_execute(&records, &mut record, &mut status, &mut has_started)
+        });
         // However the command ended: one that was killed has had its time to change something.
         let result =
             if has_started { self.conclude(result, &mut record, &mut status, progress) } else { result };
-        let result = self.remove_private(result);
+        // The helper has done that, unless it was killed.
+        let removed = own.map_or(Ok(()), |path| private::remove(&path));
+        let removed = removed
+            .map_err(|source| LaunchError::Start { doing: "removing the launch's own directory", source });
+        let result = result.and_then(|ended| removed.map(|()| ended));
         record.ended_at = Some(now());
         record.outcome = if result.is_ok() { Outcome::Exited } else { Outcome::Failed };
         record.error = result.as_ref().err().map(describe);
@@ -150,11 +157,6 @@ impl Launch {
         has_started: &mut bool,
     ) -> Result<Ended, LaunchError> {
         let soft_limit = soft_limit();
-        let owner = self.plan.drops_privileges.then_some(self.plan.user);
-        if let Some(private) = self.plan.private() {
-            private::make(&private, owner)
-                .map_err(|source| LaunchError::Start { doing: "making its own directory", source })?;
-        }
         if self.plan.how != Method::SealedMemfd {
             let started = Running::start(&self.plan, &self.verified, None, soft_limit);
             match started.and_then(|running| self.follow(running, record, status, has_started)) {
@@ -180,11 +182,13 @@ impl Launch {
         self.follow(running, record, status, has_started)
     }
 
-    /// Removes the launch's own directory, if the helper was kept from it.
-    fn remove_private(&self, result: Result<Ended, LaunchError>) -> Result<Ended, LaunchError> {
-        let removed = self.plan.private().map_or(Ok(()), |path| private::remove(&path));
-        let failed = |source| LaunchError::Start { doing: "removing its own directory", source };
-        result.and_then(|ended| removed.map(|()| ended).map_err(failed))
+    /// Makes the directory of this launch alone, where it has one.
+    fn make_private(&self) -> Result<Option<Utf8PathBuf>, LaunchError> {
+        let owner = self.plan.drops_privileges.then_some(self.plan.user);
+        let Some(path) = self.plan.private() else { return Ok(None) };
+        private::make(&path, owner)
+            .map_err(|source| LaunchError::Start { doing: "making the launch's own directory", source })?;
+        Ok(Some(path))
     }
 
     fn planned(&self, run: &str) -> Event {

@@ -26,14 +26,18 @@ pub(crate) fn name(temporaries: &Utf8Path) -> io::Result<Utf8PathBuf> {
 /// # Errors
 /// `AlreadyExists`, whatever is there; it is not touched.
 pub(crate) fn make(path: &Utf8Path, user: Option<(u32, u32)>) -> io::Result<()> {
-    let below = [HOME, TEMPORARIES, EXTENSIONS].map(|name| path.join(name));
-    // What is above belongs to the user last of all: until then nobody else can be at it.
     mkdirat(CWD, path.as_std_path(), Mode::RWXU)?;
+    fill(path, user).inspect_err(|_| drop(remove(path)))
+}
+
+fn fill(path: &Utf8Path, user: Option<(u32, u32)>) -> io::Result<()> {
+    let below = [HOME, TEMPORARIES, EXTENSIONS].map(|name| path.join(name));
     for directory in &below {
         mkdirat(CWD, directory.as_std_path(), Mode::RWXU)?;
     }
     if let Some((user, group)) = user {
         let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
+        // What is above belongs to the user last of all: until then nobody else can be at it.
         for directory in below.iter().map(Utf8PathBuf::as_path).chain([path]) {
             chownat(CWD, directory.as_std_path(), user, group, AtFlags::SYMLINK_NOFOLLOW)?;
         }
