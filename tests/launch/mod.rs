@@ -4,6 +4,7 @@ mod after;
 mod attack;
 mod between;
 mod bubblewrap;
+mod doctor;
 mod environment;
 mod execution;
 mod files;

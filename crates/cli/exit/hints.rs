@@ -72,6 +72,9 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
              or select fewer skills, or take less with `--require read-only`"
         }
         "descriptor-limit" => "raise the hard limit of open files (`ulimit -Hn`), or bind fewer places",
+        "bwrap-failed" => "see what `bwrap --unshare-all --ro-bind / / true` says by itself",
+        "sandbox-start" => "`skillfreeze doctor` shows which ways there are here",
+        "sandbox-broken" => "report this with the versions of bubblewrap and of the kernel",
         "bwrap-missing" => {
             "install bubblewrap (Debian, Fedora, Arch: package `bubblewrap`), or name it with `--bwrap`"
         }
