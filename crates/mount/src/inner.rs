@@ -1,7 +1,8 @@
 //! The first process inside the sandbox: checks, starts the command, relays signals, reaps.
 //!
 //! It is this program, started by bubblewrap through an open descriptor, and it is process 1 of its
-//! namespace: when it ends, the kernel ends everything else in there.
+//! namespace: when it ends, the kernel ends everything else in there. Without namespaces it is started by the
+//! helper, encloses itself by Landlock, and ends everything itself.
 
 use std::fs::File;
 use std::io::{self, Read as _};

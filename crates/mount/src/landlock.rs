@@ -90,7 +90,12 @@ impl Enclosure {
         let mut binds = numbers.first_bind()..;
         for mount in &self.mounts {
             match mount {
-                Mount::System { path } => rules = allow(rules, open(path)?, reading())?,
+                Mount::System { path } => {
+                    // What the command's user cannot reach, it cannot be allowed.
+                    if let Ok(place) = open(path) {
+                        rules = allow(rules, place, reading())?;
+                    }
+                }
                 Mount::Proc => rules = allow(rules, open("/proc".into())?, reading())?,
                 Mount::Dev => {
                     for (path, writable) in DEVICES {
