@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use skillfreeze_testing::{Output, directory, file, record_skip, set_mode};
+use skillfreeze_testing::{Output, Runner, directory, file, record_skip, set_mode, skip};
 
 use super::{Place, WITH_STATUS, events, wait_until};
 use crate::support::{codes, names, text};
@@ -430,6 +430,9 @@ fn rules_that_are_not_in_force_are_noticed_from_inside() {
 
 #[test]
 fn a_snapshot_that_the_commands_user_cannot_reach_is_refused() {
+    if !Runner::available().contains(&Runner::Root) {
+        skip!("only root starts a command as somebody else");
+    }
     for Enclosed(place) in Enclosed::each().filter(|enclosed| enclosed.0.is_roots()) {
         set_mode(place.env.root(), 0o700);
         let error = place.run(&OPTIONS, &["true"]).fails(125, "mount-not-visible");

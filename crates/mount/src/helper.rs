@@ -160,8 +160,14 @@ fn start_sandbox(numbers: Numbers, report: &File, control: &OwnedFd) -> Result<S
         }
     };
     command.arg(INNER).arg(numbers.to_argument());
+    if let Some(path) = &plan.private {
+        // Here, where somebody is sure to remove it: this process, or `main` if this one is killed.
+        private::make(path).map_err(during("making the launch's own directory"))?;
+    }
     // The first process inside sets the command's environment; anybody can read its own.
-    let child = command.env_clear().spawn().map_err(during(doing))?;
+    let child = command.env_clear().spawn();
+    let child = child.inspect_err(|_| drop(plan.private.as_deref().map(private::remove)));
+    let child = child.map_err(during(doing))?;
     // What was handed on is not for this process to keep open: neither memory files nor the caller's pipes.
     let own = [numbers.report(), numbers.control()];
     for number in numbers.all(plan.binds).chain(plan.keep).filter(|number| !own.contains(number)) {

@@ -122,7 +122,11 @@ impl Launch {
         let mut has_started = false;
         let mut own = None;
         let result = write_all(&records, &record).and_then(|()| {
-            own = self.make_private()?;
+            if let Some(path) = self.plan.private() {
+                let doing = "choosing the launch's own directory";
+                private::claim(&path).map_err(|source| LaunchError::Start { doing, source })?;
+                own = Some(path);
+            }
             self.seal_and_execute(&records, &mut record, &mut status, &mut has_started)
         });
         // However the command ended: one that was killed has had its time to change something.
@@ -180,15 +184,6 @@ impl Launch {
         status.send(&Event::Sealed { files: check.files, bytes: check.bytes });
         let running = Running::start(&self.plan, &self.verified, Some(files), soft_limit)?;
         self.follow(running, record, status, has_started)
-    }
-
-    /// Makes the directory of this launch alone, where it has one.
-    fn make_private(&self) -> Result<Option<Utf8PathBuf>, LaunchError> {
-        let owner = self.plan.drops_privileges.then_some(self.plan.user);
-        let Some(path) = self.plan.private() else { return Ok(None) };
-        private::make(&path, owner)
-            .map_err(|source| LaunchError::Start { doing: "making the launch's own directory", source })?;
-        Ok(Some(path))
     }
 
     fn planned(&self, run: &str) -> Event {
