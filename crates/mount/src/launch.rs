@@ -99,7 +99,8 @@ impl Launch {
     ///
     /// Call it from the thread that lives as long as the launch: when the thread that started the
     /// sandbox ends, the kernel ends the sandbox. While it runs, the signals HUP, INT, QUIT, TERM,
-    /// USR1 and USR2 go to the command. The calling program must call [`init`](crate::init) first
+    /// USR1 and USR2 go to the command, which has this process's standard streams; where all that is in the
+    /// way, take [`command`](Self::command). The calling program must call [`init`](crate::init) first
     /// of all.
     ///
     /// # Errors
