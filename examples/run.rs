@@ -38,7 +38,7 @@ fn main() -> Result<ExitCode, Error> {
     let search = BubblewrapChoice::Search { directories: &["/usr/bin".into()], outside: &[] };
     let mut request = LaunchRequest::new(command.to_vec());
     request.workspace = Some(Bind::resolve(workspace.as_str().into(), None, true)?);
-    let launch = Launch::new(verified, request, &Host::probe(&search)?)?;
+    let launch = Launch::new(verified, request, &Host::probe(Some(&search))?)?;
 
     let context = RunContext {
         id: "example".to_owned(),

@@ -12,6 +12,8 @@ mod kill;
 mod library;
 mod lines;
 mod opened;
+mod plan;
+mod read;
 mod record;
 mod refusals;
 mod sealing;

@@ -18,6 +18,8 @@ use skillfreeze::mount::{
 
 use self::keeping::run_id;
 use self::ready::Ready;
+pub(crate) use self::ready::lease;
+pub(crate) use self::request::directory_bind;
 use super::selecting::SelectionArgs;
 use crate::config_files::refuse_approval;
 use crate::context::{Context, canonical};
@@ -141,7 +143,10 @@ impl Run {
 
     fn launch(&self, context: &Context, status: &mut StatusWriter) -> Result<u8, Failure> {
         let progress = context.progress();
-        let host = Host::probe(&self.bubblewrap(&search_path(), &self.outside()?)).map_err(Failure::from);
+        let (search_path, outside) = (search_path(), self.outside()?);
+        let bubblewrap = self.bubblewrap(&search_path, &outside);
+        let is_needed = self.sandbox != Sandbox::Landlock;
+        let host = Host::probe(is_needed.then_some(&bubblewrap)).map_err(Failure::from);
         let host = host.map_err(Failure::of_launch)?;
         let sources = Sources::find(context, &self.sources, true).map_err(Failure::of_launch)?;
         refuse_approval(&sources.configuration).map_err(Failure::of_launch)?;

@@ -43,17 +43,22 @@
 #![forbid(unsafe_code)]
 
 mod alias;
+mod backend;
 mod bind;
 mod bubblewrap;
 mod descriptors;
 mod exit;
+mod filter;
+mod frozen;
 #[cfg(test)]
 mod golden;
 mod guard;
+mod handoff;
 mod helper;
 mod host;
 mod inner;
 mod integrity;
+mod landlock;
 mod launch;
 mod launch_error;
 mod memory;
@@ -65,18 +70,25 @@ mod protocol;
 mod record;
 mod request;
 mod running;
+pub mod seatbelt;
 mod selfcheck;
+mod shell;
 mod signals;
 mod stage;
 mod status;
 mod supervisor;
 mod verify;
 
-pub use alias::expand_argument;
-pub use bind::{Bind, BindError};
+pub use alias::{AliasError, Aliases, FrozenFile, expand_argument};
+pub use backend::Backend;
+pub use bind::{Bind, BindError, normal_target};
 pub use bubblewrap::{Refusal, explain};
 pub use exit::Exit;
+pub use frozen::Frozen;
 pub use guard::{Guard, Guarded};
+pub use handoff::{
+    HANDOFF_SCHEMA, Handoff, HandoffLease, HandoffMount, HandoffNote, HandoffRequest, words_text,
+};
 pub use host::{Bubblewrap, BubblewrapChoice, BubblewrapError, Host, SystemEntry};
 pub use integrity::{Integrity, Method, STRONGEST, Sandbox, Seal, UnknownName};
 pub use launch::{Ended, Launch, Session};
@@ -88,6 +100,7 @@ pub use record::{
     RECORD_SCHEMA, RecordFile, RunContext, RunRecord,
 };
 pub use request::{LaunchRequest, Names, Network};
+pub use shell::quote;
 pub use status::{Event, STATUS_SCHEMA, StatusWriter};
 pub use verify::{Counts, Verified, VerifyError, is_trusted_owner};
 
