@@ -235,9 +235,10 @@ impl Launch {
             record.opened = Some(opened.record());
         }
         match last {
+            // However it ended, that was not its own doing any more.
+            _ if running.caller_has_ended() => Err(LaunchError::CallerEnded),
             Some(Report::Exited { status }) => Ok(Ended { exit: Exit::Status(status), how, noexec }),
             Some(Report::Killed { signal }) => Ok(Ended { exit: Exit::Signal(signal), how, noexec }),
-            _ if running.caller_has_ended() => Err(LaunchError::CallerEnded),
             Some(Report::HelperFailed { doing, message }) => Err(LaunchError::Helper { doing, message }),
             Some(Report::StageUnavailable { doing, message }) => {
                 Err(LaunchError::StageUnavailable { doing, message })
