@@ -101,7 +101,8 @@ impl Launch {
     ///
     /// Call it from the thread that lives as long as the launch: when the thread that started the
     /// sandbox ends, the kernel ends the sandbox. While it runs, the signals HUP, INT, QUIT, TERM,
-    /// USR1 and USR2 go to the command. The calling program must call [`init`](crate::init) first
+    /// USR1 and USR2 go to the command, which has this process's standard streams; where all that is in the
+    /// way, take [`command`](Self::command). The calling program must call [`init`](crate::init) first
     /// of all.
     ///
     /// # Errors
@@ -233,9 +234,10 @@ impl Launch {
             record.opened = Some(opened.record());
         }
         match last {
+            // However it ended, that was not its own doing any more.
+            _ if running.caller_has_ended() => Err(LaunchError::CallerEnded),
             Some(Report::Exited { status }) => Ok(Ended { exit: Exit::Status(status), how, noexec }),
             Some(Report::Killed { signal }) => Ok(Ended { exit: Exit::Signal(signal), how, noexec }),
-            _ if running.caller_has_ended() => Err(LaunchError::CallerEnded),
             Some(Report::HelperFailed { doing, message }) => Err(LaunchError::Helper { doing, message }),
             Some(Report::StageUnavailable { doing, message }) => {
                 Err(LaunchError::StageUnavailable { doing, message })
