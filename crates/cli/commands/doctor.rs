@@ -73,15 +73,13 @@ impl Doctor {
         };
         let mut checks = vec![store(context)];
         let mut best = None;
-        match Host::probe(&choice) {
+        match Host::probe(Some(&choice)) {
             Err(error) => checks.push(Finding::bad("bubblewrap", error.into())),
             Ok(host) => {
                 checks.push(Finding::good("kernel", host.kernel.clone()));
-                let bubblewrap = &host.bubblewrap;
-                checks.push(Finding::good(
-                    "bubblewrap",
-                    format!("{} ({})", bubblewrap.path, bubblewrap.version),
-                ));
+                let found = host.bubblewrap.as_ref();
+                let found = found.map(|found| format!("{} ({})", found.path, found.version));
+                checks.push(Finding::good("bubblewrap", found.unwrap_or_default()));
                 let mut started = launch(&host, Seal::StagedTmpfs);
                 if let Err(failure) = &started
                     && failure.code == "seal-unavailable"

@@ -143,7 +143,10 @@ impl Run {
 
     fn launch(&self, context: &Context, status: &mut StatusWriter) -> Result<u8, Failure> {
         let progress = context.progress();
-        let host = Host::probe(&self.bubblewrap(&search_path(), &self.outside()?)).map_err(Failure::from);
+        let (search_path, outside) = (search_path(), self.outside()?);
+        let bubblewrap = self.bubblewrap(&search_path, &outside);
+        let is_needed = self.sandbox != Sandbox::Landlock;
+        let host = Host::probe(is_needed.then_some(&bubblewrap)).map_err(Failure::from);
         let host = host.map_err(Failure::of_launch)?;
         let sources = Sources::find(context, &self.sources, true).map_err(Failure::of_launch)?;
         refuse_approval(&sources.configuration).map_err(Failure::of_launch)?;

@@ -6,11 +6,13 @@ use std::os::fd::OwnedFd;
 use camino::Utf8PathBuf;
 use skillfreeze_manifest::Progress;
 
+use crate::backend::Backend;
 use crate::descriptors::{make_room, soft_limit};
 use crate::exit::Exit;
 use crate::guard::Guard;
 use crate::host::Host;
 use crate::integrity::{Integrity, Method, Seal};
+use crate::landlock::private;
 use crate::launch_error::LaunchError;
 use crate::memory_files::{self, MemoryFiles};
 use crate::plan::{LaunchPlan, check_memory};
@@ -123,6 +125,7 @@ impl Launch {
         // However the command ended: one that was killed has had its time to change something.
         let result =
             if has_started { self.conclude(result, &mut record, &mut status, progress) } else { result };
+        let result = self.remove_private(result);
         record.ended_at = Some(clock());
         record.outcome = if result.is_ok() { Outcome::Exited } else { Outcome::Failed };
         record.error = result.as_ref().err().map(describe);
@@ -147,6 +150,11 @@ impl Launch {
         has_started: &mut bool,
     ) -> Result<Ended, LaunchError> {
         let soft_limit = soft_limit();
+        let owner = self.plan.drops_privileges.then_some(self.plan.user);
+        if let Some(private) = self.plan.private() {
+            private::make(&private, owner)
+                .map_err(|source| LaunchError::Start { doing: "making its own directory", source })?;
+        }
         if self.plan.how != Method::SealedMemfd {
             let started = Running::start(&self.plan, &self.verified, None, soft_limit);
             match started.and_then(|running| self.follow(running, record, status, has_started)) {
@@ -170,6 +178,13 @@ impl Launch {
         status.send(&Event::Sealed { files: check.files, bytes: check.bytes });
         let running = Running::start(&self.plan, &self.verified, Some(files), soft_limit)?;
         self.follow(running, record, status, has_started)
+    }
+
+    /// Removes the launch's own directory, if the helper was kept from it.
+    fn remove_private(&self, result: Result<Ended, LaunchError>) -> Result<Ended, LaunchError> {
+        let removed = self.plan.private().map_or(Ok(()), |path| private::remove(&path));
+        let failed = |source| LaunchError::Start { doing: "removing its own directory", source };
+        result.and_then(|ended| removed.map(|()| ended).map_err(failed))
     }
 
     fn planned(&self, run: &str) -> Event {
@@ -205,8 +220,8 @@ impl Launch {
             }
             last = Some(report);
         }
-        // The pipe has closed, so nothing inside is alive; only bubblewrap is left to be reaped.
-        running.wait().map_err(|source| LaunchError::Start { doing: "waiting for bubblewrap", source })?;
+        // The pipe has closed, so nothing inside is alive; only the helper is left to be reaped.
+        running.wait().map_err(|source| LaunchError::Start { doing: "waiting for the sandbox", source })?;
         match last {
             Some(Report::Exited { status }) => Ok(Ended { exit: Exit::Status(status), how, noexec }),
             Some(Report::Killed { signal }) => Ok(Ended { exit: Exit::Signal(signal), how, noexec }),
@@ -222,7 +237,10 @@ impl Launch {
                 Err(LaunchError::NotStarted { program: program.unwrap_or_default(), source })
             }
             Some(Report::Started | Report::Checked { .. }) => Err(LaunchError::Lost),
-            Some(Report::Sealed { .. }) | None => Err(running.refusal()),
+            Some(Report::Sealed { .. }) | None if matches!(self.plan.backend, Backend::Bubblewrap(_)) => {
+                Err(running.refusal())
+            }
+            Some(Report::Sealed { .. }) | None => Err(LaunchError::Lost),
         }
     }
 

@@ -41,10 +41,12 @@
 #![forbid(unsafe_code)]
 
 mod alias;
+mod backend;
 mod bind;
 mod bubblewrap;
 mod descriptors;
 mod exit;
+mod filter;
 mod frozen;
 #[cfg(test)]
 mod golden;
@@ -54,6 +56,7 @@ mod helper;
 mod host;
 mod inner;
 mod integrity;
+mod landlock;
 mod launch;
 mod launch_error;
 mod memory;
@@ -73,6 +76,7 @@ mod status;
 mod verify;
 
 pub use alias::{AliasError, Aliases, FrozenFile, expand_argument};
+pub use backend::Backend;
 pub use bind::{Bind, BindError, normal_target};
 pub use bubblewrap::{Refusal, explain};
 pub use exit::Exit;

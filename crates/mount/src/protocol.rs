@@ -16,6 +16,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use skillfreeze_manifest::{Digest, Fault, SkillId};
 
+use crate::landlock::Enclosure;
+
 /// The first argument of the program when it is started as `helper`.
 pub(crate) const HELPER: &str = "__skillfreeze-helper";
 /// The first argument of the program when it is started as `inner`.
@@ -104,8 +106,10 @@ impl Numbers {
 /// What the helper does before it starts bubblewrap.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct HelperPlan {
-    /// The program to start.
-    pub(crate) bubblewrap: Utf8PathBuf,
+    /// The program to start; without one, the first process encloses itself.
+    pub(crate) bubblewrap: Option<Utf8PathBuf>,
+    /// A directory for this launch alone, to be removed after its end.
+    pub(crate) private: Option<Utf8PathBuf>,
     /// The number of binds.
     pub(crate) binds: usize,
     /// Descriptors of the caller that the command keeps.
@@ -160,6 +164,8 @@ pub(crate) struct InnerPlan {
     pub(crate) manifest: Digest,
     /// The packages in it.
     pub(crate) skills: Vec<SkillId>,
+    /// What the process is to enclose itself in, where nothing encloses it.
+    pub(crate) enclosure: Option<Enclosure>,
 }
 
 /// What the helper and the inner process report.
@@ -246,6 +252,7 @@ mod tests {
             identity: Some((1, 2)),
             manifest: Digest::of(b""),
             skills: Vec::new(),
+            enclosure: None,
         };
         let read: InnerPlan = serde_json::from_slice(&serde_json::to_vec(&plan).unwrap()).unwrap();
         assert_eq!((read.command, read.environment), (plan.command, plan.environment));

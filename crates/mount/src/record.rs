@@ -17,8 +17,8 @@ use skillfreeze_manifest::{
     Check, Digest, EntryKind, Fault, SkillId, Stamp, Version, describe_kind, open_dir, to_canonical_bytes,
 };
 
+use crate::backend::Backend;
 use crate::exit::Exit;
-use crate::host::Bubblewrap;
 use crate::integrity::{Integrity, Method};
 use crate::plan::{LaunchPlan, Mount};
 use crate::request::Network;
@@ -123,7 +123,7 @@ pub struct LaunchRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required: Option<Integrity>,
     /// What enclosed the command.
-    pub backend: Bubblewrap,
+    pub backend: Backend,
     /// The kernel's release.
     pub kernel: String,
     /// Where the skills were, inside.

@@ -13,11 +13,13 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use skillfreeze_manifest::{EntryKind, Stamp};
 
+use crate::backend::Backend;
 use crate::bind::{Bind, overlaps};
 use crate::bubblewrap::{SnapshotSource, Sources, arguments, explain};
 use crate::descriptors::{make_room, open_bind, open_own_program, refuse_directories};
-use crate::host::kind_at;
+use crate::host::{Bubblewrap, kind_at};
 use crate::integrity::Method;
+use crate::landlock::Enclosure;
 use crate::launch_error::LaunchError;
 use crate::memory_files::MemoryFiles;
 use crate::plan::LaunchPlan;
@@ -63,7 +65,8 @@ impl Running {
         make_room(numbers, lent)?;
         let identity = plan.drops_privileges.then_some(Identity { user: plan.user.0, group: plan.user.1 });
         let seal = (plan.how == Method::StagedTmpfs).then(|| seal_plan(verified));
-        let is_staged = files.is_none() && (identity.is_some() || seal.is_some());
+        let is_mounted = files.is_none() && plan.how != Method::Landlock;
+        let is_staged = is_mounted && (identity.is_some() || seal.is_some());
         let stage = is_staged.then(|| stage_of(&binds, plan.how)).transpose()?;
         let first_file = numbers.first_bind() + RawFd::try_from(binds.len()).unwrap_or(RawFd::MAX / 2);
         let snapshot = match (&files, &stage) {
@@ -78,8 +81,13 @@ impl Running {
         }
         let arguments = join_nul(&arguments);
         let inner = inner_plan(plan, verified, soft_limit).map_err(fail("examining the snapshot"))?;
+        let bubblewrap = match &plan.backend {
+            Backend::Bubblewrap(Bubblewrap { path, .. }) => Some(path.clone()),
+            _ => None,
+        };
         let helper = HelperPlan {
-            bubblewrap: plan.backend.path.clone(),
+            bubblewrap,
+            private: plan.private(),
             binds: lent,
             keep: plan.keep.clone(),
             stage: stage.map(Utf8Path::to_owned),
@@ -234,6 +242,11 @@ fn inner_plan(plan: &LaunchPlan, verified: &Verified, soft_limit: Option<u64>) -
         identity: (plan.how != Method::SealedMemfd).then_some((device, inode)),
         manifest: plan.snapshot,
         skills: plan.skills.clone(),
+        enclosure: (plan.how == Method::Landlock).then(|| Enclosure {
+            mounts: plan.mounts.clone(),
+            network: plan.network,
+            working_directory: plan.working_directory.clone(),
+        }),
     })
 }
 
