@@ -42,6 +42,7 @@ fn host(user: (u32, u32)) -> Host {
             digest: Digest::of(b"bubblewrap"),
             binds_descriptors: true,
         }),
+        seatbelt: None,
         landlock: 7,
         temporaries: "/tmp".into(),
         kernel: "6.1.0".to_owned(),

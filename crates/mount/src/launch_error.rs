@@ -5,9 +5,9 @@ use std::io;
 use camino::Utf8PathBuf;
 use skillfreeze_manifest::Fault;
 
-use crate::bubblewrap::Refusal;
 use crate::exit::Exit;
 use crate::plan_error::PlanError;
+use crate::refusal::Refusal;
 
 /// Why a launch failed.
 #[derive(Debug, thiserror::Error)]

@@ -43,34 +43,48 @@
 mod alias;
 mod backend;
 mod bind;
+#[cfg(target_os = "linux")]
 mod bubblewrap;
+#[cfg(target_os = "linux")]
 mod descriptors;
 mod exit;
+#[cfg(target_os = "linux")]
 mod filter;
 mod frozen;
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod golden;
 mod guard;
 mod handoff;
+#[cfg(target_os = "linux")]
 mod helper;
 mod host;
+#[cfg(target_os = "linux")]
 mod inner;
 mod integrity;
+#[cfg(target_os = "linux")]
 mod landlock;
 mod launch;
 mod launch_error;
 mod memory;
+#[cfg(target_os = "linux")]
 mod memory_files;
 mod plan;
 mod plan_error;
+mod private;
+#[cfg(target_os = "linux")]
 mod protocol;
 mod record;
+mod refusal;
 mod request;
+#[cfg(target_os = "linux")]
 mod running;
 pub mod seatbelt;
+#[cfg(target_os = "linux")]
 mod selfcheck;
 mod shell;
 mod signals;
+mod size;
+#[cfg(target_os = "linux")]
 mod stage;
 mod status;
 mod verify;
@@ -78,7 +92,6 @@ mod verify;
 pub use alias::{AliasError, Aliases, FrozenFile, expand_argument};
 pub use backend::Backend;
 pub use bind::{Bind, BindError, normal_target};
-pub use bubblewrap::{Refusal, explain};
 pub use exit::Exit;
 pub use frozen::Frozen;
 pub use guard::{Guard, Guarded};
@@ -95,6 +108,7 @@ pub use record::{
     CheckRecord, Checks, ErrorRecord, InsideRecord, LaunchRecord, Outcome, Provenance, RECORD_SCHEMA,
     RecordFile, RunContext, RunRecord,
 };
+pub use refusal::{Refusal, explain};
 pub use request::{LaunchRequest, Names, Network};
 pub use shell::quote;
 pub use status::{Event, STATUS_SCHEMA, StatusWriter};
