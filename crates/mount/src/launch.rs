@@ -1,41 +1,48 @@
 //! A launch: chooses how to seal, follows the reports, checks again after the end, keeps the record.
 
-use std::io;
 use std::os::fd::OwnedFd;
 
 use camino::Utf8PathBuf;
 use skillfreeze_manifest::Progress;
 
-use crate::backend::Backend;
-use crate::descriptors::{make_room, soft_limit};
 use crate::exit::Exit;
 use crate::guard::Guard;
 use crate::host::Host;
 use crate::integrity::{Integrity, Method, Seal};
 use crate::launch_error::LaunchError;
-use crate::memory_files::{self, MemoryFiles};
-use crate::plan::{LaunchPlan, check_memory};
+use crate::plan::LaunchPlan;
 use crate::plan_error::PlanError;
 use crate::private;
-use crate::protocol::{Numbers, Report};
-use crate::record::{CheckRecord, ErrorRecord, InsideRecord, Outcome, RecordFile, RunContext, RunRecord};
+use crate::record::{CheckRecord, ErrorRecord, Outcome, RecordFile, RunContext, RunRecord};
 use crate::request::LaunchRequest;
-use crate::running::Running;
-use crate::stage::Size;
 use crate::status::{Event, StatusWriter};
-use crate::verify::{Verified, trusted_owners};
+use crate::verify::Verified;
+#[cfg(target_os = "linux")]
+use crate::{
+    backend::Backend,
+    descriptors::{make_room, soft_limit},
+    memory_files::{self, MemoryFiles},
+    plan::check_memory,
+    protocol::{Numbers, Report},
+    record::InsideRecord,
+    running::Running,
+    size::Size,
+    verify::trusted_owners,
+};
 
 /// A checked snapshot and a plan for it, ready to start.
 #[derive(Debug)]
 pub struct Launch {
-    verified: Verified,
-    plan: LaunchPlan,
+    pub(crate) verified: Verified,
+    pub(crate) plan: LaunchPlan,
     required: Option<Integrity>,
     /// The way to seal that the caller asked for: no other will do then.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "nothing is sealed there"))]
     seal: Option<Seal>,
     guards: Vec<Guard>,
     kernel: String,
     /// Bytes of memory that there are, if that is known.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "nothing is sealed there"))]
     memory: Option<u64>,
 }
 
@@ -140,6 +147,53 @@ impl Launch {
         result
     }
 
+    /// Removes the launch's own directory, if the helper was kept from it.
+    fn remove_private(&self, result: Result<Ended, LaunchError>) -> Result<Ended, LaunchError> {
+        let removed = self.plan.private().map_or(Ok(()), |path| private::remove(&path));
+        let failed = |source| LaunchError::Start { doing: "removing its own directory", source };
+        result.and_then(|ended| removed.map(|()| ended).map_err(failed))
+    }
+
+    fn planned(&self, run: &str) -> Event {
+        let LaunchPlan { snapshot, integrity, how, .. } = self.plan;
+        Event::Planned { run: run.to_owned(), snapshot, integrity, how }
+    }
+
+    /// Checks again after the end: every byte, and the places that skills come from.
+    fn conclude(
+        &self,
+        result: Result<Ended, LaunchError>,
+        record: &mut RunRecord,
+        status: &mut StatusWriter,
+        progress: &dyn Progress,
+    ) -> Result<Ended, LaunchError> {
+        let exit = result.as_ref().ok().map(|ended| ended.exit);
+        record.exit = exit;
+        if let Some(exit) = exit {
+            status.send(&Event::Exited(exit));
+        }
+        let mut faults = Vec::new();
+        // What was sealed cannot have changed, and is gone.
+        if self.plan.integrity < Integrity::Sealed {
+            let after = self.verified.check_again(progress);
+            record.checks.after = Some(CheckRecord::from(&after));
+            status.send(&Event::ReVerified(CheckRecord::from(&after)));
+            faults = after.faults;
+        }
+        let appeared = self.guards.iter().filter(|guard| guard.has_changed()).map(|guard| guard.path.clone());
+        let appeared: Vec<Utf8PathBuf> = appeared.collect();
+        if !faults.is_empty() {
+            return Err(LaunchError::Changed { faults, appeared, exit });
+        }
+        if !appeared.is_empty() {
+            return Err(LaunchError::SourceAppeared { paths: appeared, exit });
+        }
+        result
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Launch {
     /// Seals and starts the sandbox; in memory files where the helper may mount no stage and the caller
     /// did not ask for one.
     fn seal_and_execute(
@@ -178,18 +232,6 @@ impl Launch {
         status.send(&Event::Sealed { files: check.files, bytes: check.bytes });
         let running = Running::start(&self.plan, &self.verified, Some(files), soft_limit)?;
         self.follow(running, record, status, has_started)
-    }
-
-    /// Removes the launch's own directory, if the helper was kept from it.
-    fn remove_private(&self, result: Result<Ended, LaunchError>) -> Result<Ended, LaunchError> {
-        let removed = self.plan.private().map_or(Ok(()), |path| private::remove(&path));
-        let failed = |source| LaunchError::Start { doing: "removing its own directory", source };
-        result.and_then(|ended| removed.map(|()| ended).map_err(failed))
-    }
-
-    fn planned(&self, run: &str) -> Event {
-        let LaunchPlan { snapshot, integrity, how, .. } = self.plan;
-        Event::Planned { run: run.to_owned(), snapshot, integrity, how }
     }
 
     /// Follows a started sandbox to its end.
@@ -233,7 +275,7 @@ impl Launch {
             Some(Report::CheckFailed { check, detail }) => Err(LaunchError::SelfCheck { check, detail }),
             Some(Report::NotStarted { errno }) => {
                 let program = self.plan.command.first().map(|program| program.to_string_lossy().into_owned());
-                let source = io::Error::from_raw_os_error(errno);
+                let source = std::io::Error::from_raw_os_error(errno);
                 Err(LaunchError::NotStarted { program: program.unwrap_or_default(), source })
             }
             Some(Report::Started | Report::Checked { .. }) => Err(LaunchError::Lost),
@@ -242,38 +284,6 @@ impl Launch {
             }
             Some(Report::Sealed { .. }) | None => Err(LaunchError::Lost),
         }
-    }
-
-    /// Checks again after the end: every byte, and the places that skills come from.
-    fn conclude(
-        &self,
-        result: Result<Ended, LaunchError>,
-        record: &mut RunRecord,
-        status: &mut StatusWriter,
-        progress: &dyn Progress,
-    ) -> Result<Ended, LaunchError> {
-        let exit = result.as_ref().ok().map(|ended| ended.exit);
-        record.exit = exit;
-        if let Some(exit) = exit {
-            status.send(&Event::Exited(exit));
-        }
-        let mut faults = Vec::new();
-        // What was sealed cannot have changed, and is gone.
-        if self.plan.integrity < Integrity::Sealed {
-            let after = self.verified.check_again(progress);
-            record.checks.after = Some(CheckRecord::from(&after));
-            status.send(&Event::ReVerified(CheckRecord::from(&after)));
-            faults = after.faults;
-        }
-        let appeared = self.guards.iter().filter(|guard| guard.has_changed()).map(|guard| guard.path.clone());
-        let appeared: Vec<Utf8PathBuf> = appeared.collect();
-        if !faults.is_empty() {
-            return Err(LaunchError::Changed { faults, appeared, exit });
-        }
-        if !appeared.is_empty() {
-            return Err(LaunchError::SourceAppeared { paths: appeared, exit });
-        }
-        result
     }
 }
 

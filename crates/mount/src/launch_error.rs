@@ -95,6 +95,12 @@ pub enum LaunchError {
         /// What was found.
         detail: String,
     },
+    /// `sandbox-exec` does not start anything under the profile.
+    #[error("`sandbox-exec` failed: `{message}`")]
+    Seatbelt {
+        /// What it said.
+        message: String,
+    },
     /// The command could not be started.
     #[error("cannot run `{program}`")]
     NotStarted {
@@ -146,6 +152,7 @@ impl LaunchError {
                 "command-not-found"
             }
             Self::NotStarted { .. } => "command-not-executable",
+            Self::Seatbelt { .. } => "seatbelt-failed",
             Self::Lost => "sandbox-lost",
             Self::Changed { .. } => "integrity-after-run",
             Self::SourceAppeared { .. } => "source-appeared",

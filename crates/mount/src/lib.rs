@@ -119,6 +119,7 @@ pub use verify::{Counts, Verified, VerifyError, is_trusted_owner};
 /// Must be the first thing that a program does which launches anything, before it starts a thread:
 /// the helper changes its namespaces and its user, which takes a process with one thread. Returns
 /// at once in every other case.
+#[cfg(target_os = "linux")]
 pub fn init() {
     let mut arguments = std::env::args_os().skip(1);
     let (Some(role), Some(numbers), None) = (arguments.next(), arguments.next(), arguments.next()) else {
@@ -132,3 +133,7 @@ pub fn init() {
     let status = protocol::Numbers::from_argument(&numbers).map_or(125, run);
     std::process::exit(status);
 }
+
+/// Does nothing: on this platform no process of a launch is the calling program.
+#[cfg(not(target_os = "linux"))]
+pub fn init() {}
