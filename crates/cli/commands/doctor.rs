@@ -15,7 +15,7 @@ use skillfreeze::mount::{
 };
 
 use super::run::search_path;
-use crate::context::{Context, now};
+use crate::context::Context;
 use crate::exit::{Failure, UNAVAILABLE};
 use crate::output::table;
 use crate::users;
@@ -148,7 +148,7 @@ fn launch(host: &Host, seal: Seal) -> Result<(Integrity, Method), Failure> {
         requested: Vec::new(),
         packages: Vec::new(),
     };
-    let session = Session::new(context, now, &Silent);
+    let session = Session::new(context, &Silent);
     let ended = launch.run(session);
     // A directory without write permission cannot be emptied by its owner.
     let _ = dir.set_permissions(".", cap_std::fs::Permissions::from_mode(0o700));

@@ -22,7 +22,7 @@ pub(crate) use self::ready::lease;
 pub(crate) use self::request::directory_bind;
 use super::selecting::SelectionArgs;
 use crate::config_files::refuse_approval;
-use crate::context::{Context, canonical, now};
+use crate::context::{Context, canonical};
 use crate::exit::Failure;
 use crate::sources::{SourceArgs, Sources};
 use crate::users;
@@ -166,7 +166,7 @@ impl Run {
         let records =
             self.records(context, launch.plan(), store.as_ref(), &id).map_err(Failure::of_launch)?;
         let run = RunContext { id, actor: users::actor(), requested, packages };
-        let mut session = Session::new(run, now, &progress);
+        let mut session = Session::new(run, &progress);
         session.records = records;
         session.status = std::mem::take(status);
         session.lease = lease;

@@ -145,6 +145,8 @@ fn an_ordinary_users_full_plan() {
     let [stage, files, bind] = each_way(OWNER);
     let golden = include_str!("golden/plan.json").trim_end();
     assert_eq!(serde_json::to_string_pretty(&stage).unwrap(), golden);
+    // Nothing that a plan says is lost on the way to another process.
+    assert_eq!(serde_json::from_str::<LaunchPlan>(golden).unwrap(), stage);
     let golden = golden.replace("\"how\": \"staged-tmpfs\"", "\"how\": \"sealed-memfd\"");
     assert_eq!(serde_json::to_string_pretty(&files).unwrap(), golden);
     let golden = golden.replace("\"how\": \"sealed-memfd\"", "\"how\": \"bind\"");

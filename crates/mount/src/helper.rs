@@ -132,7 +132,8 @@ fn start_sandbox(numbers: Numbers, report: &File, control: &OwnedFd) -> Result<S
     skillfreeze_sys::join_new_session_keyring().map_err(during("leaving the caller's keyring"))?;
     // Whatever else the caller's process had open ends here.
     skillfreeze_sys::cloexec_from(3).map_err(during("closing descriptors"))?;
-    for number in numbers.all(plan.binds).chain(plan.keep.iter().copied()) {
+    let is_there = |number: &i32| plan.watches || *number != numbers.notices();
+    for number in numbers.all(plan.binds).filter(is_there).chain(plan.keep.iter().copied()) {
         match skillfreeze_sys::set_cloexec(number, false) {
             // The snapshot's handle has gone into the stage.
             Err(_) if number == numbers.snapshot() && plan.stage.is_some() => {}

@@ -17,7 +17,7 @@ use rustix::process::{
 
 use crate::landlock::Enclosed;
 use crate::protocol::{InnerPlan, Numbers, Report, receive};
-use crate::selfcheck;
+use crate::{opened, selfcheck};
 
 /// Runs the inner process; its status means nothing, the reports say it all.
 pub(crate) fn run(numbers: Numbers) -> i32 {
@@ -69,6 +69,9 @@ fn supervise(plan: &InnerPlan, numbers: Numbers, report: &File, control: File) -
     let passed = selfcheck::run(plan).map_err(failed)?;
     let tell = |told: Report| told.send(report).map_err(|_| told);
     tell(Report::Checked { skills: passed.skills, probes: passed.probes, noexec: passed.noexec })?;
+    if !plan.watched.is_empty() {
+        tell(watch(plan, numbers)?)?;
+    }
     let command = start(plan, enclosed)
         .map_err(|error| Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) })?;
     tell(Report::Started)?;
@@ -79,6 +82,15 @@ fn supervise(plan: &InnerPlan, numbers: Numbers, report: &File, control: File) -
         enclosed.end_all();
     }
     Ok(ended)
+}
+
+/// From here on, what is opened is the command's doing. The instance is closed again before that starts.
+fn watch(plan: &InnerPlan, numbers: Numbers) -> Result<Report, Report> {
+    let notices = skillfreeze_sys::inherited(numbers.notices()).map_err(|error| Report::HelperFailed {
+        doing: "taking over what tells of opened files".to_owned(),
+        message: error.to_string(),
+    })?;
+    Ok(Report::Watching { numbers: opened::watch(&notices, &plan.skills_dir, &plan.watched) })
 }
 
 /// Starts the command in a process group of its own, so that a signal reaches what it started too,

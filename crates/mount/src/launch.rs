@@ -1,4 +1,8 @@
-//! A launch: chooses how to seal, follows the reports, checks again after the end, keeps the record.
+//! A launch: starts it, checks again after the end, keeps the record. How it is started and followed to its
+//! end is the platform's.
+
+#[cfg(target_os = "linux")]
+mod processes;
 
 use std::os::fd::OwnedFd;
 
@@ -17,33 +21,21 @@ use crate::record::{CheckRecord, ErrorRecord, Outcome, RecordFile, RunContext, R
 use crate::request::LaunchRequest;
 use crate::status::{Event, StatusWriter};
 use crate::verify::Verified;
-#[cfg(target_os = "linux")]
-use crate::{
-    backend::Backend,
-    descriptors::{make_room, soft_limit},
-    memory_files::{self, MemoryFiles},
-    plan::check_memory,
-    protocol::{Numbers, Report},
-    record::InsideRecord,
-    running::Running,
-    size::Size,
-    verify::trusted_owners,
-};
 
 /// A checked snapshot and a plan for it, ready to start.
 #[derive(Debug)]
 pub struct Launch {
     pub(crate) verified: Verified,
     pub(crate) plan: LaunchPlan,
-    required: Option<Integrity>,
+    pub(crate) required: Option<Integrity>,
     /// The way to seal that the caller asked for: no other will do then.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "nothing is sealed there"))]
-    seal: Option<Seal>,
-    guards: Vec<Guard>,
-    kernel: String,
+    pub(crate) seal: Option<Seal>,
+    pub(crate) guards: Vec<Guard>,
+    pub(crate) kernel: String,
     /// Bytes of memory that there are, if that is known.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "nothing is sealed there"))]
-    memory: Option<u64>,
+    pub(crate) memory: Option<u64>,
+    /// The process whose end is to end the launch, if that is another one.
+    pub(crate) caller: Option<OwnedFd>,
 }
 
 /// What a caller brings to a launch beside the plan.
@@ -57,8 +49,6 @@ pub struct Session<'a> {
     pub status: StatusWriter,
     /// A lock on the snapshot, held until the end so that nothing cleans it up.
     pub lease: Option<OwnedFd>,
-    /// The time, RFC 3339, UTC.
-    pub clock: fn() -> String,
     /// Is told how far the check after the end has come.
     pub progress: &'a dyn Progress,
 }
@@ -66,8 +56,8 @@ pub struct Session<'a> {
 impl<'a> Session<'a> {
     /// A session that keeps no record, tells nothing and holds no lease.
     #[must_use]
-    pub fn new(context: RunContext, clock: fn() -> String, progress: &'a dyn Progress) -> Self {
-        Self { context, records: Vec::new(), status: StatusWriter::default(), lease: None, clock, progress }
+    pub fn new(context: RunContext, progress: &'a dyn Progress) -> Self {
+        Self { context, records: Vec::new(), status: StatusWriter::default(), lease: None, progress }
     }
 }
 
@@ -95,7 +85,7 @@ impl Launch {
         // What the command cannot reach, it cannot have changed.
         guards.retain(|guard| plan.binds().any(|bind| guard.is_exposed_by(bind)));
         let kernel = host.kernel.clone();
-        Ok(Self { verified, plan, required, seal, guards, kernel, memory: host.memory })
+        Ok(Self { verified, plan, required, seal, guards, kernel, memory: host.memory, caller: None })
     }
 
     /// What the sandbox is given.
@@ -115,7 +105,7 @@ impl Launch {
     /// [`LaunchError`]; also when the command itself ended well but something did not match
     /// afterwards.
     pub fn run(mut self, session: Session<'_>) -> Result<Ended, LaunchError> {
-        let Session { context, records, mut status, lease, clock, progress } = session;
+        let Session { context, records, mut status, lease, progress } = session;
         status.send(&self.planned(&context.id));
         let mut record = RunRecord::started(
             context,
@@ -123,7 +113,7 @@ impl Launch {
             &self.plan,
             self.required,
             self.kernel.clone(),
-            clock(),
+            now(),
         );
         status.send(&Event::Verified(record.checks.before.clone()));
         let mut has_started = false;
@@ -133,7 +123,7 @@ impl Launch {
         let result =
             if has_started { self.conclude(result, &mut record, &mut status, progress) } else { result };
         let result = self.remove_private(result);
-        record.ended_at = Some(clock());
+        record.ended_at = Some(now());
         record.outcome = if result.is_ok() { Outcome::Exited } else { Outcome::Failed };
         record.error = result.as_ref().err().map(describe);
         let written = write_all(&records, &record);
@@ -192,102 +182,7 @@ impl Launch {
     }
 }
 
-#[cfg(target_os = "linux")]
-impl Launch {
-    /// Seals and starts the sandbox; in memory files where the helper may mount no stage and the caller
-    /// did not ask for one.
-    fn seal_and_execute(
-        &mut self,
-        records: &[RecordFile],
-        record: &mut RunRecord,
-        status: &mut StatusWriter,
-        has_started: &mut bool,
-    ) -> Result<Ended, LaunchError> {
-        let soft_limit = soft_limit();
-        let owner = self.plan.drops_privileges.then_some(self.plan.user);
-        if let Some(private) = self.plan.private() {
-            private::make(&private, owner)
-                .map_err(|source| LaunchError::Start { doing: "making its own directory", source })?;
-        }
-        if self.plan.how != Method::SealedMemfd {
-            let started = Running::start(&self.plan, &self.verified, None, soft_limit);
-            match started.and_then(|running| self.follow(running, record, status, has_started)) {
-                Err(LaunchError::StageUnavailable { .. }) if self.seal.is_none() => {}
-                done => return done,
-            }
-            self.plan.how = Method::SealedMemfd;
-            record.launch.how = self.plan.how;
-            write_all(records, record)?;
-            status.send(&self.planned(&record.id));
-            let one_copy = Size::of(self.verified.manifest()).memory();
-            check_memory(self.plan.how, one_copy, self.memory)?;
-        }
-        let lent = self.plan.binds().count() + memory_files::count(self.verified.manifest())?;
-        make_room(Numbers::above(&self.plan.keep), lent)?;
-        let (check, files) = MemoryFiles::fill(&self.verified, self.plan.snapshot, &trusted_owners())
-            .map_err(|source| LaunchError::Start { doing: "making memory files", source })?;
-        if !check.is_clean() {
-            return Err(LaunchError::Unsealed { faults: check.faults });
-        }
-        status.send(&Event::Sealed { files: check.files, bytes: check.bytes });
-        let running = Running::start(&self.plan, &self.verified, Some(files), soft_limit)?;
-        self.follow(running, record, status, has_started)
-    }
-
-    /// Follows a started sandbox to its end.
-    fn follow(
-        &self,
-        mut running: Running,
-        record: &mut RunRecord,
-        status: &mut StatusWriter,
-        has_started: &mut bool,
-    ) -> Result<Ended, LaunchError> {
-        let how = self.plan.how;
-        let mut last = None;
-        let mut noexec = false;
-        while let Some(report) = running.next_report() {
-            match &report {
-                Report::Checked { skills, probes, noexec: found } => {
-                    noexec = *found;
-                    record.checks.inside = Some(InsideRecord { skills: *skills, probes: *probes, noexec });
-                }
-                Report::Sealed { files, bytes } => {
-                    status.send(&Event::Sealed { files: *files, bytes: *bytes })
-                }
-                Report::Started => {
-                    *has_started = true;
-                    status.send(&Event::Started);
-                }
-                _ => {}
-            }
-            last = Some(report);
-        }
-        // The pipe has closed, so nothing inside is alive; only the helper is left to be reaped.
-        running.wait().map_err(|source| LaunchError::Start { doing: "waiting for the sandbox", source })?;
-        match last {
-            Some(Report::Exited { status }) => Ok(Ended { exit: Exit::Status(status), how, noexec }),
-            Some(Report::Killed { signal }) => Ok(Ended { exit: Exit::Signal(signal), how, noexec }),
-            Some(Report::HelperFailed { doing, message }) => Err(LaunchError::Helper { doing, message }),
-            Some(Report::StageUnavailable { doing, message }) => {
-                Err(LaunchError::StageUnavailable { doing, message })
-            }
-            Some(Report::SealFailed { faults }) => Err(LaunchError::Unsealed { faults }),
-            Some(Report::CheckFailed { check, detail }) => Err(LaunchError::SelfCheck { check, detail }),
-            Some(Report::NotStarted { errno }) => {
-                let program = self.plan.command.first().map(|program| program.to_string_lossy().into_owned());
-                let source = std::io::Error::from_raw_os_error(errno);
-                Err(LaunchError::NotStarted { program: program.unwrap_or_default(), source })
-            }
-            Some(Report::Started | Report::Checked { .. }) => Err(LaunchError::Lost),
-            Some(Report::Sealed { .. }) | None if matches!(self.plan.backend, Backend::Bubblewrap(_)) => {
-                Err(running.refusal())
-            }
-            Some(Report::Sealed { .. }) | None => Err(LaunchError::Lost),
-        }
-    }
-}
-
-fn describe(error: &LaunchError) -> ErrorRecord {
+pub(crate) fn describe(error: &LaunchError) -> ErrorRecord {
     let mut message = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
@@ -295,6 +190,11 @@ fn describe(error: &LaunchError) -> ErrorRecord {
         source = cause.source();
     }
     ErrorRecord { code: error.code().to_owned(), message }
+}
+
+/// The time, RFC 3339, UTC.
+fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
 fn write_all(records: &[RecordFile], record: &RunRecord) -> Result<(), LaunchError> {

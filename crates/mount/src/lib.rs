@@ -13,6 +13,8 @@
 //!   command, relays signals and reaps.
 //!
 //! The latter two are the calling program itself, started again, so its `main` begins with [`init`].
+//! [`Launch::command`] gives `main` a process of its own too, which the caller starts with the streams it
+//! wants, from an async runtime for one.
 //!
 //! ```
 //! use cap_std::ambient_authority;
@@ -39,6 +41,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "elsewhere no process of a launch is this program, and nothing is sealed")
+)]
 
 mod alias;
 mod backend;
@@ -68,6 +74,8 @@ mod launch_error;
 mod memory;
 #[cfg(target_os = "linux")]
 mod memory_files;
+#[cfg(target_os = "linux")]
+mod opened;
 mod plan;
 mod plan_error;
 mod private;
@@ -87,6 +95,8 @@ mod size;
 #[cfg(target_os = "linux")]
 mod stage;
 mod status;
+#[cfg(target_os = "linux")]
+mod supervisor;
 mod verify;
 
 pub use alias::{AliasError, Aliases, FrozenFile, expand_argument};
@@ -105,8 +115,8 @@ pub use launch_error::LaunchError;
 pub use plan::{LaunchPlan, Mount, PLAN_SCHEMA, PlanWarning};
 pub use plan_error::PlanError;
 pub use record::{
-    CheckRecord, Checks, ErrorRecord, InsideRecord, LaunchRecord, Outcome, Provenance, RECORD_SCHEMA,
-    RecordFile, RunContext, RunRecord,
+    CheckRecord, Checks, ErrorRecord, InsideRecord, LaunchRecord, OpenedRecord, Outcome, Provenance,
+    RECORD_SCHEMA, RecordFile, RunContext, RunRecord,
 };
 pub use refusal::{Refusal, explain};
 pub use request::{LaunchRequest, Names, Network};
@@ -114,7 +124,7 @@ pub use shell::quote;
 pub use status::{Event, STATUS_SCHEMA, StatusWriter};
 pub use verify::{Counts, Verified, VerifyError, is_trusted_owner};
 
-/// Becomes the helper or the first process of a sandbox when the program was started as one.
+/// Becomes the supervisor, the helper or the first process of a sandbox when the program was started as one.
 ///
 /// Must be the first thing that a program does which launches anything, before it starts a thread:
 /// the helper changes its namespaces and its user, which takes a process with one thread. Returns
@@ -126,6 +136,7 @@ pub fn init() {
         return;
     };
     let run = match role.to_str() {
+        Some(protocol::SUPERVISOR) => supervisor::run,
         Some(protocol::HELPER) => helper::run,
         Some(protocol::INNER) => inner::run,
         _ => return,

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use skillfreeze_manifest::{Digest, EntryKind, SkillId};
 
 use self::binds::plan_binds;
@@ -37,9 +37,13 @@ use crate::verify::Verified;
 pub const PLAN_SCHEMA: &str = "skillfreeze.launch-plan.v1";
 
 /// What a sandbox is given.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+///
+/// As JSON it is for people and programs to look at: what is not UTF-8 in the command and its environment is
+/// replaced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchPlan {
     /// [`PLAN_SCHEMA`].
+    #[serde(skip_deserializing, default = "schema")]
     pub schema: &'static str,
     /// The snapshot that is mounted.
     pub snapshot: Digest,
@@ -54,7 +58,7 @@ pub struct LaunchPlan {
     /// What is mounted, in this order.
     pub mounts: Vec<Mount>,
     /// The command's whole environment.
-    #[serde(serialize_with = "lossy_map")]
+    #[serde(serialize_with = "lossy_map", deserialize_with = "plain_map")]
     pub environment: BTreeMap<OsString, OsString>,
     /// The network.
     pub network: Network,
@@ -65,7 +69,7 @@ pub struct LaunchPlan {
     /// Where the command starts.
     pub working_directory: Utf8PathBuf,
     /// The command.
-    #[serde(serialize_with = "lossy_list")]
+    #[serde(serialize_with = "lossy_list", deserialize_with = "plain_list")]
     pub command: Vec<OsString>,
     /// The names of the directories.
     pub names: Names,
@@ -78,7 +82,7 @@ pub struct LaunchPlan {
 }
 
 /// What a caller should know of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum PlanWarning {
     /// The workspace is root's, and the command runs as somebody else.
@@ -225,6 +229,10 @@ pub(crate) fn check_memory(how: Method, memory: u64, available: Option<u64>) -> 
     }
 }
 
+fn schema() -> &'static str {
+    PLAN_SCHEMA
+}
+
 fn lossy(text: &OsStr) -> std::borrow::Cow<'_, str> {
     text.to_string_lossy()
 }
@@ -235,4 +243,14 @@ fn lossy_list<S: Serializer>(list: &[OsString], serializer: S) -> Result<S::Ok, 
 
 fn lossy_map<S: Serializer>(map: &BTreeMap<OsString, OsString>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(map.iter().map(|(name, value)| (lossy(name), lossy(value))))
+}
+
+fn plain_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<OsString>, D::Error> {
+    let list = Vec::<String>::deserialize(deserializer)?;
+    Ok(list.into_iter().map(OsString::from).collect())
+}
+
+fn plain_map<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<OsString, OsString>, D::Error> {
+    let map = BTreeMap::<String, String>::deserialize(deserializer)?;
+    Ok(map.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
 }

@@ -63,7 +63,7 @@ pub(super) fn check_names(names: &Names, host: &Host) -> Result<(), PlanError> {
     check_variables(names)
 }
 
-/// The variables that name them are names, and none that have another meaning.
+/// The two variables have names of their own, which a shell can have.
 pub(crate) fn check_variables(names: &Names) -> Result<(), PlanError> {
     let is_name = |name: &str| {
         !name.is_empty()
