@@ -57,7 +57,8 @@ mod exit;
 #[cfg(target_os = "linux")]
 mod filter;
 mod frozen;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod golden;
 mod guard;
 mod handoff;
