@@ -27,7 +27,8 @@ use rustix::process::{
     set_parent_process_death_signal,
 };
 
-use crate::landlock::{descendants, private};
+use crate::landlock::descendants;
+use crate::private;
 use crate::protocol::{HelperPlan, INNER, Identity, InnerPlan, Numbers, Report, SealPlan, receive, replace};
 use crate::stage::{self, Size};
 

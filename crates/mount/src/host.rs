@@ -14,6 +14,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use skillfreeze_manifest::EntryKind;
 
 pub use self::bubblewrap::{Bubblewrap, BubblewrapChoice, BubblewrapError};
+use crate::backend::Backend;
 use crate::bind::{Bind, BindError};
 use crate::memory;
 
@@ -30,6 +31,8 @@ pub struct Host {
     pub resolver: Option<Utf8PathBuf>,
     /// bubblewrap, where it was asked for.
     pub bubblewrap: Option<Bubblewrap>,
+    /// `sandbox-exec`, where there is one.
+    pub seatbelt: Option<Backend>,
     /// The version of Landlock; 0 where there is none.
     pub landlock: u32,
     /// Where directories for one launch alone are made: canonical.
@@ -113,6 +116,7 @@ impl Host {
             etc,
             resolver,
             bubblewrap: bubblewrap.map(BubblewrapChoice::find).transpose()?,
+            seatbelt: resolved::seatbelt(),
             landlock: skillfreeze_sys::landlock_version(),
             temporaries: temporaries(),
             kernel,
