@@ -69,7 +69,10 @@ fn supervise(plan: &InnerPlan, numbers: Numbers, report: &File, control: File) -
     let command =
         start(plan).map_err(|error| Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) })?;
     tell(Report::Started)?;
-    relay_signals(control, command);
+    relay_signals(control, command).map_err(|error| Report::HelperFailed {
+        doing: "relaying signals".to_owned(),
+        message: error.to_string(),
+    })?;
     Ok(reap_until(command))
 }
 
@@ -98,8 +101,8 @@ fn start(plan: &InnerPlan) -> io::Result<Pid> {
 
 /// Sends each signal that `main` writes into the pipe on to the command's group; ends the sandbox
 /// when the pipe closes, which it does only when `main` is gone.
-fn relay_signals(mut control: File, command: Pid) {
-    thread::spawn(move || {
+fn relay_signals(mut control: File, command: Pid) -> io::Result<()> {
+    let relay = move || {
         let mut number = [0];
         while control.read_exact(&mut number).is_ok() {
             if let Ok(signal) = Signal::try_from(i32::from(number[0])) {
@@ -108,7 +111,8 @@ fn relay_signals(mut control: File, command: Pid) {
             }
         }
         std::process::exit(125);
-    });
+    };
+    thread::Builder::new().spawn(relay).map(drop)
 }
 
 /// Reaps every child, also those that the command left behind, until the command itself has ended.
