@@ -10,6 +10,7 @@ mod files;
 mod hostile;
 mod kill;
 mod library;
+mod limits;
 mod lines;
 mod opened;
 mod plan;
