@@ -61,7 +61,7 @@ fn plan(path: &str, digest: &str, command: &[String]) -> Result<(Command, io::Pi
     let verified = Verified::check(dir, path.into(), digest.parse()?, &Silent)?;
     let search = BubblewrapChoice::Search { directories: &["/usr/bin".into()], outside: &[] };
     let request = LaunchRequest::new(command.iter().map(Into::into).collect());
-    let launch = Launch::new(verified, request, &Host::probe(&search)?)?;
+    let launch = Launch::new(verified, request, &Host::probe(Some(&search))?)?;
 
     let context = RunContext {
         id: "example".to_owned(),

@@ -20,7 +20,7 @@ print(sys.implementation.cache_tag)
 
 /// A program of the package that prints the name that its module has.
 fn with_program(place: &mut Place, name: &str) {
-    file(place.work("src/demo/scripts/tool.py"), &format!("NAME = '{name}'\n"));
+    file(place.work("src/demo/scripts/tool.py"), format!("NAME = '{name}'\n"));
     file(place.work("src/demo/scripts/main.py"), "import tool\nprint(tool.NAME)\n");
     (place.digest, place.snapshot) = prepare(&place.env, "src");
 }

@@ -60,7 +60,8 @@ pub(crate) struct Run {
     /// How to seal [default: the best there is; possible values: staged-tmpfs, sealed-memfd]
     #[arg(long, value_name = "WAY")]
     seal: Option<Seal>,
-    /// What encloses the command [possible values: auto, bwrap, seatbelt, landlock]
+    /// What encloses the command; `landlock` needs no namespaces, and is to be had with `--require
+    /// read-only` [possible values: auto, bwrap, seatbelt, landlock]
     #[arg(long, value_name = "SANDBOX", default_value = "auto", hide_default_value = true)]
     sandbox: Sandbox,
     /// A directory that the command works in and may write, at its own path
@@ -143,8 +144,10 @@ impl Run {
 
     fn launch(&self, context: &Context, status: &mut StatusWriter) -> Result<u8, Failure> {
         let progress = context.progress();
-        let host =
-            Host::probe(Some(&self.bubblewrap(&search_path(), &self.outside()?))).map_err(Failure::from);
+        let (search_path, outside) = (search_path(), self.outside()?);
+        let bubblewrap = self.bubblewrap(&search_path, &outside);
+        let is_needed = self.sandbox != Sandbox::Landlock;
+        let host = Host::probe(is_needed.then_some(&bubblewrap)).map_err(Failure::from);
         let host = host.map_err(Failure::of_launch)?;
         let sources = Sources::find(context, &self.sources, true).map_err(Failure::of_launch)?;
         refuse_approval(&sources.configuration).map_err(Failure::of_launch)?;

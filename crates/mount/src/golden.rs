@@ -42,6 +42,8 @@ fn host(user: (u32, u32)) -> Host {
             digest: Digest::of(b"bubblewrap"),
             binds_descriptors: true,
         }),
+        landlock: 7,
+        temporaries: "/tmp".into(),
         kernel: "6.1.0".to_owned(),
         memory: None,
     }
@@ -109,6 +111,7 @@ fn try_plan(request: &LaunchRequest, host: &Host) -> Result<LaunchPlan, PlanErro
         path: Utf8Path::new("/home/u/store/snapshots/sha256/x"),
         skills: vec!["demo".parse::<SkillId>().unwrap()],
         memory: MEMORY,
+        private: "/tmp/skillfreeze-0".into(),
     };
     let kind_at = |path: &Utf8Path| (path == "/home/u/ws/one").then_some(EntryKind::File);
     LaunchPlan::of(snapshot, request, host, &kind_at)

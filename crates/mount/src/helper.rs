@@ -4,13 +4,16 @@
 //! namespaces and its user. It stays beside bubblewrap: when `main` is killed, bubblewrap is too, but a child
 //! of it that still waits for a word of its parent would wait for ever. The helper and all of bubblewrap are
 //! one process group until the first process inside starts.
+//!
+//! Where there is no bubblewrap, the first process encloses itself by Landlock; the helper, outside of that,
+//! ends what it leaves behind.
 
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,9 +23,11 @@ use rustix::mount::{
     MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_change, move_mount, open_tree,
 };
 use rustix::process::{
-    Pid, PidfdFlags, Signal, kill_current_process_group, pidfd_open, set_parent_process_death_signal,
+    Pid, PidfdFlags, Signal, getpid, kill_current_process_group, pidfd_open, set_child_subreaper,
+    set_parent_process_death_signal,
 };
 
+use crate::landlock::{descendants, private};
 use crate::protocol::{HelperPlan, INNER, Identity, InnerPlan, Numbers, Report, SealPlan, receive, replace};
 use crate::stage::{self, Size};
 
@@ -56,11 +61,11 @@ pub(crate) fn run(numbers: Numbers) -> i32 {
         return 125;
     };
     let report = File::from(report);
-    let failed = match start_bubblewrap(numbers, &report, &control) {
-        Ok(bubblewrap) => {
+    let failed = match start_sandbox(numbers, &report, &control) {
+        Ok(sandbox) => {
             // Its end is for `main` to see, which waits until everybody has closed it.
             drop(report);
-            return stay_beside(bubblewrap, &control);
+            return stay_beside(sandbox, &control);
         }
         Err(Failed::Doing { doing, source }) => {
             Report::HelperFailed { doing: doing.to_owned(), message: source.to_string() }
@@ -72,18 +77,39 @@ pub(crate) fn run(numbers: Numbers) -> i32 {
     125
 }
 
-/// Waits for the end of bubblewrap; ends everything in the group if `main` ends before.
-fn stay_beside(mut bubblewrap: Child, control: &OwnedFd) -> i32 {
-    if let Ok(end) = pidfd_open(Pid::from_child(&bubblewrap), PidfdFlags::empty()) {
-        // Only `main` writes there, so that nobody does when it is gone.
-        let mut waiting = [PollFd::new(&end, PollFlags::IN), PollFd::new(control, PollFlags::empty())];
-        while matches!(poll(&mut waiting, None), Ok(0) | Err(Errno::INTR)) {}
-        if waiting[0].revents().is_empty() {
-            // This process is one of the group.
-            let _ = kill_current_process_group(Signal::KILL);
+/// What the helper has started.
+struct Sandbox {
+    /// bubblewrap, or the first process itself where that encloses itself.
+    child: Child,
+    /// Whether it is bubblewrap.
+    is_bubblewrap: bool,
+    /// A directory for this launch alone.
+    private: Option<Utf8PathBuf>,
+}
+
+/// Waits for the end of the sandbox; ends all that is in it if `main` ends before.
+fn stay_beside(sandbox: Sandbox, control: &OwnedFd) -> i32 {
+    let Sandbox { mut child, is_bubblewrap, private } = sandbox;
+    match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+        Ok(end) => {
+            // Only `main` writes there, so that nobody does when it is gone.
+            let mut waiting = [PollFd::new(&end, PollFlags::IN), PollFd::new(control, PollFlags::empty())];
+            while matches!(poll(&mut waiting, None), Ok(0) | Err(Errno::INTR)) {}
+            if waiting[0].revents().is_empty() && is_bubblewrap {
+                // This process is one of the group.
+                let _ = kill_current_process_group(Signal::KILL);
+            }
         }
+        // The kernel tells of the child's end alone.
+        Err(_) => drop(child.wait()),
     }
-    bubblewrap.wait().map_or(125, |_| 0)
+    if !is_bubblewrap {
+        descendants::end_all();
+        // `main` tries again, and tells if it cannot be done.
+        let _ = private.map(|path| private::remove(&path));
+        return 0;
+    }
+    child.wait().map_or(125, |_| 0)
 }
 
 /// Has this process killed when `main` ends, or not any more.
@@ -91,7 +117,7 @@ fn die_with_main(does: bool) -> Result<(), Failed> {
     set_parent_process_death_signal(does.then_some(Signal::KILL)).map_err(during("looking after its parent"))
 }
 
-fn start_bubblewrap(numbers: Numbers, report: &File, control: &OwnedFd) -> Result<Child, Failed> {
+fn start_sandbox(numbers: Numbers, report: &File, control: &OwnedFd) -> Result<Sandbox, Failed> {
     die_with_main(true)?;
     let plan: HelperPlan = receive(numbers.helper_plan()).map_err(during("reading the plan"))?;
     if let Some(at) = &plan.stage {
@@ -120,18 +146,34 @@ fn start_bubblewrap(numbers: Numbers, report: &File, control: &OwnedFd) -> Resul
             passed => passed.map_err(during("passing descriptors on"))?,
         }
     }
-    let mut command = Command::new(&plan.bubblewrap);
-    command.arg("--args").arg(numbers.arguments().to_string());
-    command.arg("--").arg(format!("/proc/self/fd/{}", numbers.program()));
+    let program = format!("/proc/self/fd/{}", numbers.program());
+    let (mut command, doing) = match &plan.bubblewrap {
+        Some(bubblewrap) => {
+            let mut command = Command::new(bubblewrap);
+            command.arg("--args").arg(numbers.arguments().to_string()).arg("--").arg(program);
+            (command, "starting bubblewrap")
+        }
+        None => {
+            // Whatever loses its parent inside comes to this process, which ends it.
+            set_child_subreaper(Some(getpid())).map_err(during("becoming the reaper"))?;
+            (Command::new(program), "starting the first process of the sandbox")
+        }
+    };
     command.arg(INNER).arg(numbers.to_argument());
+    if let Some(path) = &plan.private {
+        // Here, where somebody is sure to remove it: this process, or `main` if this one is killed.
+        private::make(path).map_err(during("making the launch's own directory"))?;
+    }
     // The first process inside sets the command's environment; anybody can read its own.
-    let bubblewrap = command.env_clear().spawn().map_err(during("starting bubblewrap"))?;
+    let child = command.env_clear().spawn();
+    let child = child.inspect_err(|_| drop(plan.private.as_deref().map(private::remove)));
+    let child = child.map_err(during(doing))?;
     // What was handed on is not for this process to keep open: neither memory files nor the caller's pipes.
     let own = [numbers.report(), numbers.control()];
     for number in numbers.all(plan.binds).chain(plan.keep).filter(|number| !own.contains(number)) {
         drop(skillfreeze_sys::inherited(number));
     }
-    Ok(bubblewrap)
+    Ok(Sandbox { child, is_bubblewrap: plan.bubblewrap.is_some(), private: plan.private })
 }
 
 /// `main` may have ended before anybody looked after it.

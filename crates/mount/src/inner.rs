@@ -1,12 +1,15 @@
 //! The first process inside the sandbox: checks, starts the command, relays signals, reaps.
 //!
 //! It is this program, started by bubblewrap through an open descriptor, and it is process 1 of its
-//! namespace: when it ends, the kernel ends everything else in there.
+//! namespace: when it ends, the kernel ends everything else in there. Without namespaces it is started by the
+//! helper, encloses itself by Landlock, and ends everything itself.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use nix::sys::signal::{Signal, killpg};
@@ -15,6 +18,7 @@ use rustix::process::{
     DumpableBehavior, Pid, Resource, Rlimit, WaitOptions, getrlimit, set_dumpable_behavior, setrlimit, wait,
 };
 
+use crate::landlock::Enclosed;
 use crate::protocol::{InnerPlan, Numbers, Report, receive};
 use crate::{opened, selfcheck};
 
@@ -60,20 +64,44 @@ fn supervise(plan: &InnerPlan, numbers: Numbers, report: &File, control: File) -
         check: error.check.to_owned(),
         detail: error.detail,
     };
+    let enclosed = match &plan.enclosure {
+        Some(enclosure) => {
+            enclosure.enter(numbers).map_err(|error| Report::HelperFailed {
+                doing: "enclosing the first process by Landlock".to_owned(),
+                message: error.to_string(),
+            })?;
+            Some(Enclosed::confirm().map_err(failed)?)
+        }
+        None => None,
+    };
     let passed = selfcheck::run(plan).map_err(failed)?;
     let tell = |told: Report| told.send(report).map_err(|_| told);
     tell(Report::Checked { skills: passed.skills, probes: passed.probes, noexec: passed.noexec })?;
     if !plan.watched.is_empty() {
         tell(watch(plan, numbers)?)?;
     }
-    let command =
-        start(plan).map_err(|error| Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) })?;
+    let command = start(plan, enclosed)
+        .map_err(|error| Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) })?;
     tell(Report::Started)?;
-    relay_signals(control, command).map_err(|error| Report::HelperFailed {
-        doing: "relaying signals".to_owned(),
-        message: error.to_string(),
-    })?;
-    Ok(reap_until(command))
+    let ended = match relay_signals(control, command, enclosed) {
+        Ok(abandoned) => {
+            let ended = reap_until(command);
+            if abandoned.load(Ordering::SeqCst) {
+                // It did not end, it was ended.
+                std::process::exit(125);
+            }
+            Ok(ended)
+        }
+        Err(error) => {
+            let doing = "relaying signals".to_owned();
+            Err(Report::HelperFailed { doing, message: error.to_string() })
+        }
+    };
+    // Elsewhere the kernel does, when this process ends.
+    if let Some(enclosed) = enclosed {
+        enclosed.end_all();
+    }
+    ended
 }
 
 /// From here on, what is opened is the command's doing. The instance is closed again before that starts.
@@ -87,21 +115,26 @@ fn watch(plan: &InnerPlan, numbers: Numbers) -> Result<Report, Report> {
 
 /// Starts the command in a process group of its own, so that a signal reaches what it started too,
 /// as one typed at a terminal does.
-fn start(plan: &InnerPlan) -> io::Result<Pid> {
+fn start(plan: &InnerPlan, enclosed: Option<Enclosed>) -> io::Result<Pid> {
     // `main` may have raised its own limit to hand everything down.
     let limit = Rlimit { current: plan.descriptors, ..getrlimit(Resource::Nofile) };
     setrlimit(Resource::Nofile, limit)?;
     let (program, arguments) = plan.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
     command.args(arguments).env_clear().envs(plan.environment.iter().map(|(name, value)| (name, value)));
+    if let Some(enclosed) = enclosed {
+        enclosed.keep_inside(&mut command)?;
+    }
     let child = command.process_group(0).spawn()?;
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     id.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Sends each signal that `main` writes into the pipe on to the command's group; ends the sandbox
-/// when the pipe closes, which it does only when `main` is gone.
-fn relay_signals(mut control: File, command: Pid) -> io::Result<()> {
+/// when the pipe closes, which it does only when `main` is gone. Says then that it was not the command's own end.
+fn relay_signals(mut control: File, command: Pid, enclosed: Option<Enclosed>) -> io::Result<Arc<AtomicBool>> {
+    let abandoned = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&abandoned);
     let relay = move || {
         let mut number = [0];
         while control.read_exact(&mut number).is_ok() {
@@ -110,9 +143,14 @@ fn relay_signals(mut control: File, command: Pid) -> io::Result<()> {
                 let _ = killpg(nix::unistd::Pid::from_raw(command.as_raw_nonzero().get()), signal);
             }
         }
+        told.store(true, Ordering::SeqCst);
+        if let Some(enclosed) = enclosed {
+            enclosed.end_all();
+        }
         std::process::exit(125);
     };
-    thread::Builder::new().spawn(relay).map(drop)
+    thread::Builder::new().spawn(relay)?;
+    Ok(abandoned)
 }
 
 /// Reaps every child, also those that the command left behind, until the command itself has ended.

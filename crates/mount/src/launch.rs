@@ -6,11 +6,13 @@ use std::os::fd::OwnedFd;
 use camino::Utf8PathBuf;
 use skillfreeze_manifest::Progress;
 
+use crate::backend::Backend;
 use crate::descriptors::{make_room, soft_limit};
 use crate::exit::Exit;
 use crate::guard::Guard;
 use crate::host::Host;
 use crate::integrity::{Integrity, Method, Seal};
+use crate::landlock::private;
 use crate::launch_error::LaunchError;
 use crate::memory_files::{self, MemoryFiles};
 use crate::plan::{LaunchPlan, check_memory};
@@ -99,7 +101,8 @@ impl Launch {
     ///
     /// Call it from the thread that lives as long as the launch: when the thread that started the
     /// sandbox ends, the kernel ends the sandbox. While it runs, the signals HUP, INT, QUIT, TERM,
-    /// USR1 and USR2 go to the command. The calling program must call [`init`](crate::init) first
+    /// USR1 and USR2 go to the command, which has this process's standard streams; where all that is in the
+    /// way, take [`command`](Self::command). The calling program must call [`init`](crate::init) first
     /// of all.
     ///
     /// # Errors
@@ -118,11 +121,23 @@ impl Launch {
         );
         status.send(&Event::Verified(record.checks.before.clone()));
         let mut has_started = false;
-        let result = write_all(&records, &record)
-            .and_then(|()| self.seal_and_execute(&records, &mut record, &mut status, &mut has_started));
+        let mut own = None;
+        let result = write_all(&records, &record).and_then(|()| {
+            if let Some(path) = self.plan.private() {
+                let doing = "choosing the launch's own directory";
+                private::claim(&path).map_err(|source| LaunchError::Start { doing, source })?;
+                own = Some(path);
+            }
+            self.seal_and_execute(&records, &mut record, &mut status, &mut has_started)
+        });
         // However the command ended: one that was killed has had its time to change something.
         let result =
             if has_started { self.conclude(result, &mut record, &mut status, progress) } else { result };
+        // The helper has done that, unless it was killed.
+        let removed = own.map_or(Ok(()), |path| private::remove(&path));
+        let removed = removed
+            .map_err(|source| LaunchError::Start { doing: "removing the launch's own directory", source });
+        let result = result.and_then(|ended| removed.map(|()| ended));
         record.ended_at = Some(now());
         record.outcome = if result.is_ok() { Outcome::Exited } else { Outcome::Failed };
         record.error = result.as_ref().err().map(describe);
@@ -212,16 +227,17 @@ impl Launch {
             }
             last = Some(report);
         }
-        // The pipe has closed, so nothing inside is alive; only bubblewrap is left to be reaped.
-        running.wait().map_err(|source| LaunchError::Start { doing: "waiting for bubblewrap", source })?;
+        // The pipe has closed, so nothing inside is alive; only the helper is left to be reaped.
+        running.wait().map_err(|source| LaunchError::Start { doing: "waiting for the sandbox", source })?;
         if let Some(opened) = running.opened() {
             status.send(&opened.read_last());
             record.opened = Some(opened.record());
         }
         match last {
+            // However it ended, that was not its own doing any more.
+            _ if running.caller_has_ended() => Err(LaunchError::CallerEnded),
             Some(Report::Exited { status }) => Ok(Ended { exit: Exit::Status(status), how, noexec }),
             Some(Report::Killed { signal }) => Ok(Ended { exit: Exit::Signal(signal), how, noexec }),
-            _ if running.caller_has_ended() => Err(LaunchError::CallerEnded),
             Some(Report::HelperFailed { doing, message }) => Err(LaunchError::Helper { doing, message }),
             Some(Report::StageUnavailable { doing, message }) => {
                 Err(LaunchError::StageUnavailable { doing, message })
@@ -236,7 +252,10 @@ impl Launch {
             Some(Report::Started | Report::Watching { .. } | Report::Checked { .. }) => {
                 Err(LaunchError::Lost)
             }
-            Some(Report::Sealed { .. }) | None => Err(running.refusal()),
+            Some(Report::Sealed { .. }) | None if matches!(self.plan.backend, Backend::Bubblewrap(_)) => {
+                Err(running.refusal())
+            }
+            Some(Report::Sealed { .. }) | None => Err(LaunchError::Lost),
         }
     }
 

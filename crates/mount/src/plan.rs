@@ -2,6 +2,7 @@
 
 mod binds;
 mod environment;
+mod landlock;
 mod mounts;
 mod user;
 
@@ -14,7 +15,7 @@ use skillfreeze_manifest::{Digest, EntryKind, SkillId};
 
 use self::binds::plan_binds;
 pub(crate) use self::environment::check_variables;
-use self::environment::{HOME, check_names, plan_environment};
+use self::environment::{HOME, check_names, own_places, plan_environment};
 pub use self::mounts::Mount;
 use self::mounts::plan_mounts;
 use self::user::choose_user;
@@ -23,6 +24,7 @@ use crate::backend::Backend;
 use crate::bind::{Bind, normal_target};
 use crate::host::{Bubblewrap, Host};
 use crate::integrity::{Integrity, Method, STRONGEST, Sandbox, Seal};
+use crate::landlock::private;
 use crate::plan_error::PlanError;
 use crate::request::{LaunchRequest, Names, Network};
 use crate::stage::Size;
@@ -102,7 +104,8 @@ impl LaunchPlan {
     pub fn new(verified: &Verified, request: &LaunchRequest, host: &Host) -> Result<Self, PlanError> {
         let skills = verified.manifest().packages().iter().map(|package| package.id().clone()).collect();
         let memory = Size::of(verified.manifest()).memory();
-        let snapshot = Snapshot { digest: verified.digest(), path: verified.path(), skills, memory };
+        let private = private::name(&host.temporaries).map_err(PlanError::Random)?;
+        let snapshot = Snapshot { digest: verified.digest(), path: verified.path(), skills, memory, private };
         Self::of(snapshot, request, host, &crate::host::kind_at)
     }
 
@@ -112,6 +115,11 @@ impl LaunchPlan {
             Mount::Bind(bind) => Some(bind),
             _ => None,
         })
+    }
+
+    /// The directory of the host that is made for this launch alone, where there is one.
+    pub(crate) fn private(&self) -> Option<Utf8PathBuf> {
+        landlock::private_directory(self)
     }
 
     /// The same from plain data: what is at a path of the host is asked of `kind_at` alone.
@@ -124,8 +132,10 @@ impl LaunchPlan {
         if request.command.is_empty() {
             return Err(PlanError::NoCommand);
         }
-        if !matches!(request.sandbox, Sandbox::Auto | Sandbox::Bubblewrap) {
-            return Err(PlanError::Sandbox { sandbox: request.sandbox });
+        match request.sandbox {
+            Sandbox::Auto | Sandbox::Bubblewrap => {}
+            Sandbox::Landlock => return landlock::plan(snapshot, request, host, kind_at),
+            sandbox @ Sandbox::Seatbelt => return Err(PlanError::Sandbox { sandbox }),
         }
         if let Some(required) = request.require.filter(|required| *required > STRONGEST) {
             return Err(PlanError::Integrity { required, available: STRONGEST });
@@ -158,11 +168,6 @@ impl LaunchPlan {
         if !live_sources_visible.is_empty() {
             warnings.push(PlanWarning::LiveSourcesVisible { paths: live_sources_visible.clone() });
         }
-        let command = request
-            .command
-            .iter()
-            .map(|argument| expand_argument(argument, &names.skills_variable, &names.skills_dir))
-            .collect();
         Ok(Self {
             schema: PLAN_SCHEMA,
             snapshot: snapshot.digest,
@@ -171,7 +176,7 @@ impl LaunchPlan {
             how,
             backend: Backend::Bubblewrap(bubblewrap),
             mounts: plan_mounts(request, &names, host, binds),
-            environment: plan_environment(request, &names, integrity)?,
+            environment: plan_environment(request, &names, integrity, own_places())?,
             network: request.network,
             user,
             drops_privileges: host.user.0 == 0,
@@ -179,13 +184,19 @@ impl LaunchPlan {
                 .workspace
                 .as_ref()
                 .map_or_else(|| HOME.into(), |bind| bind.target.clone()),
-            command,
+            command: command_of(request, &names),
             names,
             keep: request.keep.clone(),
             live_sources_visible,
             warnings,
         })
     }
+}
+
+/// The command, with the skills where they will be.
+fn command_of(request: &LaunchRequest, names: &Names) -> Vec<OsString> {
+    let expand = |argument: &OsString| expand_argument(argument, &names.skills_variable, &names.skills_dir);
+    request.command.iter().map(expand).collect()
 }
 
 /// What a plan needs to know of a snapshot.
@@ -195,6 +206,8 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) skills: Vec<SkillId>,
     /// Bytes of memory that one copy of it takes.
     pub(crate) memory: u64,
+    /// A name for a directory of this launch alone, where one is needed.
+    pub(crate) private: Utf8PathBuf,
 }
 
 /// Refuses what memory cannot hold; `memory` is what one copy of the snapshot takes.

@@ -17,6 +17,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use skillfreeze_manifest::{Digest, Fault, SkillId};
 
+use crate::landlock::Enclosure;
+
 /// The first argument of the program when it is started as `main` of a launch alone.
 pub(crate) const SUPERVISOR: &str = "__skillfreeze-supervisor";
 /// The first argument of the program when it is started as `helper`.
@@ -52,7 +54,7 @@ impl Numbers {
         self.base.to_string()
     }
 
-    /// All that a supervisor gets, one after another; these are free again when it starts the helper.
+    /// All that a supervisor gets, one after another.
     pub(crate) fn supervisors(self) -> RangeFrom<RawFd> {
         self.base..
     }
@@ -117,8 +119,10 @@ impl Numbers {
 /// What the helper does before it starts bubblewrap.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct HelperPlan {
-    /// The program to start.
-    pub(crate) bubblewrap: Utf8PathBuf,
+    /// The program to start; without one, the first process encloses itself.
+    pub(crate) bubblewrap: Option<Utf8PathBuf>,
+    /// A directory for this launch alone, to be removed after its end.
+    pub(crate) private: Option<Utf8PathBuf>,
     /// The number of binds.
     pub(crate) binds: usize,
     /// Whether there is an inotify instance.
@@ -177,6 +181,8 @@ pub(crate) struct InnerPlan {
     pub(crate) skills: Vec<SkillId>,
     /// The directories in it whose files' opening is to be told; none where nobody is to be told.
     pub(crate) watched: Vec<String>,
+    /// What the process is to enclose itself in, where nothing encloses it.
+    pub(crate) enclosure: Option<Enclosure>,
 }
 
 /// What the helper and the inner process report.
@@ -267,6 +273,7 @@ mod tests {
             manifest: Digest::of(b""),
             skills: Vec::new(),
             watched: Vec::new(),
+            enclosure: None,
         };
         let read: InnerPlan = serde_json::from_slice(&serde_json::to_vec(&plan).unwrap()).unwrap();
         assert_eq!((read.command, read.environment), (plan.command, plan.environment));

@@ -19,6 +19,7 @@ use crate::bubblewrap::{SnapshotSource, Sources, arguments, explain};
 use crate::descriptors::{make_room, open_bind, open_own_program, refuse_directories};
 use crate::host::{Bubblewrap, kind_at};
 use crate::integrity::Method;
+use crate::landlock::Enclosure;
 use crate::launch_error::LaunchError;
 use crate::memory_files::MemoryFiles;
 use crate::opened::Opened;
@@ -87,7 +88,8 @@ impl Running {
         make_room(numbers, lent)?;
         let identity = plan.drops_privileges.then_some(Identity { user: plan.user.0, group: plan.user.1 });
         let seal = (plan.how == Method::StagedTmpfs).then(|| seal_plan(verified));
-        let is_staged = files.is_none() && (identity.is_some() || seal.is_some());
+        let is_mounted = files.is_none() && plan.how != Method::Landlock;
+        let is_staged = is_mounted && (identity.is_some() || seal.is_some());
         let stage = is_staged.then(|| stage_of(&binds, plan.how)).transpose()?;
         let first_file = numbers.first_bind() + RawFd::try_from(binds.len()).unwrap_or(RawFd::MAX / 2);
         let snapshot = match (&files, &stage) {
@@ -101,17 +103,19 @@ impl Running {
             return Err(LaunchError::TooManyFiles { actual, limit });
         }
         let arguments = join_nul(&arguments);
-        let Backend::Bubblewrap(Bubblewrap { path: bubblewrap, .. }) = &plan.backend else {
-            let source = io::Error::from(io::ErrorKind::Unsupported);
-            return Err(LaunchError::Start { doing: "choosing what encloses the command", source });
+        let bubblewrap = match &plan.backend {
+            Backend::Bubblewrap(Bubblewrap { path, .. }) => Some(path.clone()),
+            _ => None,
         };
         // Others may open what is the host's own.
-        let opened = (plan.how != Method::Bind).then(|| Opened::new(verified.manifest()));
+        let opened = matches!(plan.how, Method::StagedTmpfs | Method::SealedMemfd)
+            .then(|| Opened::new(verified.manifest()));
         let (watched, notices) = opened.as_ref().map(Opened::to_watch).unwrap_or_default();
         let inner =
             inner_plan(plan, verified, watched, soft_limit).map_err(fail("examining the snapshot"))?;
         let helper = HelperPlan {
-            bubblewrap: bubblewrap.clone(),
+            bubblewrap,
+            private: plan.private(),
             binds: lent,
             watches: notices.is_some(),
             keep: plan.keep.clone(),
@@ -195,7 +199,8 @@ impl Running {
                 Woken::HelperEnded => self.end_the_rest(),
                 Woken::CallerEnded => {
                     self.caller_has_ended = true;
-                    self.end_the_rest();
+                    // Everybody further on ends as if this process had.
+                    self.relay = None;
                 }
                 Woken::Opened => {
                     if let Some(event) = self.opened.as_mut().and_then(Opened::read) {
@@ -227,6 +232,7 @@ impl Running {
         let Some(end_of_child) = &self.end_of_child else { return Woken::Report };
         let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
         loop {
+            let caller = caller.filter(|_| !self.caller_has_ended);
             // That the command runs is to be told before what it does.
             let notices = self.opened.as_ref().filter(|_| self.has_started).and_then(Opened::notices);
             let (reasons, mut waiting): (Vec<Woken>, Vec<PollFd<'_>>) = [
@@ -335,6 +341,11 @@ fn inner_plan(
         manifest: plan.snapshot,
         skills: plan.skills.clone(),
         watched: watched.to_vec(),
+        enclosure: (plan.how == Method::Landlock).then(|| Enclosure {
+            mounts: plan.mounts.clone(),
+            network: plan.network,
+            working_directory: plan.working_directory.clone(),
+        }),
     })
 }
 

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount_remount};
 use skillfreeze_manifest::{Digest, MANIFEST_FILE, MAX_MANIFEST_BYTES, SKILL_FILE};
 
+use crate::landlock::probes;
 use crate::protocol::InnerPlan;
 
 /// A name that no snapshot holds.
@@ -52,10 +53,13 @@ pub(crate) fn run(plan: &InnerPlan) -> Result<Passed, Failed> {
     let flags = statvfs(skills.as_std_path())
         .map_err(|error| fail("mount-not-visible", format!("`{skills}`: {error}")))?
         .f_flag;
-    if !flags.contains(StatVfsMountFlags::RDONLY) {
-        return Err(fail("mount-writable", format!("`{skills}` is not mounted read-only")));
-    }
-    let probes = probe_mount(plan)? + probe_system(skills)?;
+    let probes = match &plan.enclosure {
+        Some(enclosure) => probes::run(enclosure, skills, file_of(plan).as_std_path())?,
+        None if !flags.contains(StatVfsMountFlags::RDONLY) => {
+            return Err(fail("mount-writable", format!("`{skills}` is not mounted read-only")));
+        }
+        None => probe_mount(plan)? + probe_system(skills)?,
+    };
     Ok(Passed { skills: readable, probes, noexec: flags.contains(StatVfsMountFlags::NOEXEC) })
 }
 
@@ -103,12 +107,17 @@ fn read_one_byte(path: &Utf8Path) -> io::Result<()> {
     (&file).read(&mut [0]).map(drop)
 }
 
-/// Tries to change the snapshot in ways that only a read-only mount refuses with `EROFS`.
-fn probe_mount(plan: &InnerPlan) -> Result<u64, Failed> {
-    let file: Utf8PathBuf = match plan.skills.first() {
+/// A file of the snapshot.
+fn file_of(plan: &InnerPlan) -> Utf8PathBuf {
+    match plan.skills.first() {
         Some(skill) => plan.skills_dir.join(skill.as_str()).join(SKILL_FILE),
         None => plan.skills_dir.join(MANIFEST_FILE),
-    };
+    }
+}
+
+/// Tries to change the snapshot in ways that only a read-only mount refuses with `EROFS`.
+fn probe_mount(plan: &InnerPlan) -> Result<u64, Failed> {
+    let file = file_of(plan);
     let (file, absent) = (file.as_std_path(), plan.skills_dir.join(ABSENT));
     let absent = absent.as_std_path();
     let mode = stat(file).map_or(Mode::RUSR, |found| Mode::from_raw_mode(found.st_mode));
