@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "answers questions about paths of the host")]
 mod bubblewrap;
 mod guarded;
+mod program;
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -13,6 +14,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use skillfreeze_manifest::EntryKind;
 
 pub use self::bubblewrap::{Bubblewrap, BubblewrapChoice, BubblewrapError};
+pub(crate) use self::program::canonical_program;
 use crate::bind::{Bind, BindError};
 use crate::memory;
 
@@ -100,17 +102,26 @@ impl Host {
             |path: &Utf8PathBuf| fs::metadata(path).is_ok_and(|found| found.is_file() || found.is_dir());
         let etc = ETC.iter().map(|name| Utf8Path::new("/etc").join(name)).filter(exists).collect();
         let resolver = Some(Utf8PathBuf::from(RESOLVER)).filter(exists);
-        let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
         Ok(Self {
             user,
             system,
             etc,
             resolver,
             bubblewrap: bubblewrap.find()?,
-            kernel,
-            memory: memory::available(&|path| fs::read_to_string(path).ok()),
+            kernel: kernel(),
+            memory: available_memory(),
         })
     }
+}
+
+/// The kernel's release.
+pub(crate) fn kernel() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
+/// Bytes of memory that a launch may use, if that is known.
+pub(crate) fn available_memory() -> Option<u64> {
+    memory::available(&|path| fs::read_to_string(path).ok())
 }
 
 fn system_entry(path: &Utf8Path) -> Option<SystemEntry> {

@@ -15,6 +15,7 @@ use rustix::process::{
     DumpableBehavior, Pid, Resource, Rlimit, WaitOptions, getrlimit, set_dumpable_behavior, setrlimit, wait,
 };
 
+use crate::probe::ProbeError;
 use crate::protocol::{InnerPlan, Numbers, Report, receive};
 use crate::selfcheck;
 
@@ -56,10 +57,8 @@ fn prepare(numbers: Numbers) -> io::Result<InnerPlan> {
 
 /// Does everything from the check to the command's end.
 fn supervise(plan: &InnerPlan, report: &File, control: File) -> Result<Report, Report> {
-    let failed = |error: selfcheck::Failed| Report::CheckFailed {
-        check: error.check.to_owned(),
-        detail: error.detail,
-    };
+    let failed =
+        |error: ProbeError| Report::CheckFailed { check: error.check.to_owned(), detail: error.detail };
     let passed = selfcheck::run(plan).map_err(failed)?;
     let tell = |told: Report| told.send(report).map_err(|_| told);
     tell(Report::Checked { skills: passed.skills, probes: passed.probes, noexec: passed.noexec })?;

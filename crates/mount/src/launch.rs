@@ -10,13 +10,15 @@ use crate::descriptors::{make_room, soft_limit};
 use crate::exit::Exit;
 use crate::guard::Guard;
 use crate::host::Host;
-use crate::integrity::{Integrity, Method, Seal};
+use crate::integrity::{Integrity, Method, Scope, Seal};
 use crate::launch_error::LaunchError;
 use crate::memory_files::{self, MemoryFiles};
 use crate::plan::{LaunchPlan, check_memory};
 use crate::plan_error::PlanError;
 use crate::protocol::{Numbers, Report};
-use crate::record::{CheckRecord, ErrorRecord, InsideRecord, Outcome, RecordFile, RunContext, RunRecord};
+use crate::record::{
+    CheckRecord, ErrorRecord, InsideRecord, LaunchRecord, Outcome, RecordFile, RunContext, RunRecord,
+};
 use crate::request::LaunchRequest;
 use crate::running::Running;
 use crate::stage::Size;
@@ -108,14 +110,8 @@ impl Launch {
     pub fn run(mut self, session: Session<'_>) -> Result<Ended, LaunchError> {
         let Session { context, records, mut status, lease, clock, progress } = session;
         status.send(&self.planned(&context.id));
-        let mut record = RunRecord::started(
-            context,
-            &self.verified,
-            &self.plan,
-            self.required,
-            self.kernel.clone(),
-            clock(),
-        );
+        let launch = LaunchRecord::of_plan(&self.plan, self.required, self.kernel.clone());
+        let mut record = RunRecord::started(context, &self.verified, launch, clock());
         status.send(&Event::Verified(record.checks.before.clone()));
         let mut has_started = false;
         let result = write_all(&records, &record)
@@ -174,7 +170,7 @@ impl Launch {
 
     fn planned(&self, run: &str) -> Event {
         let LaunchPlan { snapshot, integrity, how, .. } = self.plan;
-        Event::Planned { run: run.to_owned(), snapshot, integrity, how }
+        Event::Planned { run: run.to_owned(), snapshot, integrity, how, scope: Scope::Sandbox }
     }
 
     /// Follows a started sandbox to its end.
@@ -221,7 +217,9 @@ impl Launch {
                 let source = io::Error::from_raw_os_error(errno);
                 Err(LaunchError::NotStarted { program: program.unwrap_or_default(), source })
             }
-            Some(Report::Started | Report::Checked { .. }) => Err(LaunchError::Lost),
+            Some(Report::Started | Report::Checked { .. } | Report::Unmapped | Report::Swapped { .. }) => {
+                Err(LaunchError::Lost)
+            }
             Some(Report::Sealed { .. }) | None => Err(running.refusal()),
         }
     }
@@ -259,7 +257,7 @@ impl Launch {
     }
 }
 
-fn describe(error: &LaunchError) -> ErrorRecord {
+pub(crate) fn describe(error: &LaunchError) -> ErrorRecord {
     let mut message = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
@@ -269,6 +267,6 @@ fn describe(error: &LaunchError) -> ErrorRecord {
     ErrorRecord { code: error.code().to_owned(), message }
 }
 
-fn write_all(records: &[RecordFile], record: &RunRecord) -> Result<(), LaunchError> {
+pub(crate) fn write_all(records: &[RecordFile], record: &RunRecord) -> Result<(), LaunchError> {
     records.iter().try_for_each(|file| file.write(record)).map_err(LaunchError::Record)
 }

@@ -43,8 +43,10 @@
 mod alias;
 mod bind;
 mod bubblewrap;
+mod daemon;
 mod descriptors;
 mod exit;
+mod failed;
 #[cfg(test)]
 mod golden;
 mod guard;
@@ -56,12 +58,17 @@ mod launch;
 mod launch_error;
 mod memory;
 mod memory_files;
+mod namespaces;
+mod parent;
 mod plan;
 mod plan_error;
+mod probe;
 mod protocol;
 mod record;
 mod request;
 mod running;
+mod sealed_command;
+mod sealer;
 mod selfcheck;
 mod signals;
 mod stage;
@@ -74,23 +81,25 @@ pub use bubblewrap::{Refusal, explain};
 pub use exit::Exit;
 pub use guard::{Guard, Guarded};
 pub use host::{Bubblewrap, BubblewrapChoice, BubblewrapError, Host, SystemEntry};
-pub use integrity::{Integrity, Method, STRONGEST, Sandbox, Seal, UnknownName};
+pub use integrity::{Integrity, Method, STRONGEST, Sandbox, Scope, Seal, UnknownName};
 pub use launch::{Ended, Launch, Session};
 pub use launch_error::LaunchError;
 pub use plan::{LaunchPlan, Mount, PLAN_SCHEMA, PlanWarning};
 pub use plan_error::PlanError;
+pub use probe::{ProbeError, Probed, probe_read_only};
 pub use record::{
     CheckRecord, Checks, ErrorRecord, InsideRecord, LaunchRecord, Outcome, Provenance, RECORD_SCHEMA,
     RecordFile, RunContext, RunRecord,
 };
 pub use request::{LaunchRequest, Names, Network};
+pub use sealed_command::{SealRequest, SealedCommand};
 pub use status::{Event, STATUS_SCHEMA, StatusWriter};
 pub use verify::{Counts, Verified, VerifyError, is_trusted_owner};
 
-/// Becomes the helper or the first process of a sandbox when the program was started as one.
+/// Becomes the helper, the first process of a sandbox or the sealer when the program was started as one.
 ///
 /// Must be the first thing that a program does which launches anything, before it starts a thread:
-/// the helper changes its namespaces and its user, which takes a process with one thread. Returns
+/// the helper and the sealer change their namespaces, which takes a process with one thread. Returns
 /// at once in every other case.
 pub fn init() {
     let mut arguments = std::env::args_os().skip(1);
@@ -100,6 +109,7 @@ pub fn init() {
     let run = match role.to_str() {
         Some(protocol::HELPER) => helper::run,
         Some(protocol::INNER) => inner::run,
+        Some(protocol::SEALER) => sealer::run,
         _ => return,
     };
     let status = protocol::Numbers::from_argument(&numbers).map_or(125, run);

@@ -14,6 +14,7 @@ use skillfreeze_manifest::{Digest, EntryKind, SkillId};
 
 use self::binds::plan_binds;
 use self::environment::{HOME, check_names, plan_environment};
+pub(crate) use self::environment::{INTEGRITY_VARIABLE, is_variable_name};
 pub use self::mounts::Mount;
 use self::mounts::plan_mounts;
 use self::user::choose_user;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use skillfreeze_manifest::{Digest, to_canonical_bytes};
 
 use crate::exit::Exit;
-use crate::integrity::{Integrity, Method};
+use crate::integrity::{Integrity, Method, Scope};
 use crate::record::CheckRecord;
 
 /// The schema of every status line.
@@ -29,6 +29,8 @@ pub enum Event {
         integrity: Integrity,
         /// By what means.
         how: Method,
+        /// For whom.
+        scope: Scope,
     },
     /// Every byte was hashed and matches.
     Verified(CheckRecord),

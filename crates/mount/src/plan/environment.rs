@@ -14,7 +14,7 @@ use crate::request::{LaunchRequest, Names};
 /// The sandbox's home.
 pub(super) const HOME: &str = "/tmp/home";
 /// The variable that tells the command what its launch promises.
-const INTEGRITY_VARIABLE: &str = "SKILLS_INTEGRITY";
+pub(crate) const INTEGRITY_VARIABLE: &str = "SKILLS_INTEGRITY";
 /// Variables that every command has. Shared caches of bytecode let another revision's code run, or a
 /// planted one: each launch has its own, and writes none.
 const DEFAULTS: [(&str, &str); 6] = [
@@ -41,21 +41,23 @@ pub(super) fn check_names(names: &Names, host: &Host) -> Result<(), PlanError> {
         let (target, reserved) = (names.extensions_dir.clone(), names.skills_dir.clone());
         return Err(BindError::TargetReserved { target, reserved }.into());
     }
-    let is_name = |name: &str| {
-        !name.is_empty()
-            && !name.starts_with(|first: char| first.is_ascii_digit())
-            && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
-    };
     let own = [&names.skills_variable, &names.extensions_variable];
     for (index, name) in own.into_iter().enumerate() {
         let is_taken = name == INTEGRITY_VARIABLE
             || DEFAULTS.iter().any(|(default, _)| name == default)
             || own[..index].contains(&name);
-        if !is_name(name) || is_taken {
+        if !is_variable_name(name) || is_taken {
             return Err(PlanError::Variable { name: name.clone() });
         }
     }
     Ok(())
+}
+
+/// Whether a shell can name a variable so.
+pub(crate) fn is_variable_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|first: char| first.is_ascii_digit())
+        && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
 }
 
 pub(super) fn plan_environment(
