@@ -10,7 +10,7 @@ use clap::{
 };
 
 use crate::commands::{
-    add, completions, disable, doctor, enable, list, prepare, run, show, validate, verify,
+    add, completions, disable, doctor, enable, list, prepare, run, seal, show, validate, verify,
 };
 use crate::environment::{self, Unusable};
 use crate::exit;
@@ -70,6 +70,7 @@ pub(crate) enum Verb {
     Validate(validate::Validate),
     Prepare(prepare::Prepare),
     Run(Box<run::Run>),
+    Seal(seal::Seal),
     Verify(verify::Verify),
     Doctor(doctor::Doctor),
     Add(add::Add),
@@ -79,8 +80,9 @@ pub(crate) enum Verb {
 }
 
 /// The commands by what they are for, as the help shows them.
-const GROUPS: [(&str, &[&str]); 2] = [
+const GROUPS: [(&str, &[&str]); 3] = [
     ("Everyday", &["list", "show", "validate", "prepare", "run", "verify", "doctor"]),
+    ("Runners and agents", &["seal"]),
     ("Store", &["add", "enable", "disable", "completions"]),
 ];
 

@@ -6,9 +6,12 @@ pub(crate) mod disable;
 pub(crate) mod doctor;
 pub(crate) mod enable;
 pub(crate) mod index;
+pub(crate) mod keeping;
 pub(crate) mod list;
+pub(crate) mod naming;
 pub(crate) mod prepare;
 pub(crate) mod run;
+pub(crate) mod seal;
 pub(crate) mod selecting;
 pub(crate) mod show;
 pub(crate) mod switching;
@@ -28,6 +31,7 @@ pub(crate) fn run(context: &Context, command: Verb) -> Result<u8, Failure> {
         Verb::Validate(validate) => validate.run(context),
         Verb::Prepare(prepare) => prepare.run(context),
         Verb::Run(run) => run.run(context),
+        Verb::Seal(seal) => seal.run(context),
         Verb::Verify(verify) => verify.run(context),
         Verb::Doctor(doctor) => doctor.run(context),
         Verb::Add(add) => add.run(context),

@@ -70,6 +70,19 @@ impl StatusWriter {
         Ok(Self(Some(File::from(skillfreeze_sys::duplicate(number)?))))
     }
 
+    /// The same, and no program that this process starts gets the caller's own descriptor, unless it is a
+    /// standard stream.
+    ///
+    /// # Errors
+    /// `EBADF` when nothing is open there.
+    pub fn in_place_of_descriptor(number: RawFd) -> io::Result<Self> {
+        let writer = Self::to_descriptor(number)?;
+        if number > 2 {
+            skillfreeze_sys::set_cloexec(number, true)?;
+        }
+        Ok(writer)
+    }
+
     /// Writes one line of canonical JSON.
     pub fn send(&mut self, event: &Event) {
         #[derive(Serialize)]
