@@ -11,6 +11,7 @@ mod kill;
 mod lines;
 mod record;
 mod refusals;
+mod seal;
 mod sealing;
 mod signals;
 mod sources;
