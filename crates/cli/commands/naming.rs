@@ -22,6 +22,12 @@ pub(crate) struct Ready {
     pub(crate) lease: Option<OwnedFd>,
 }
 
+/// Says what helps somebody who named a skill where a snapshot is meant.
+pub(crate) fn hint_for_skill(failure: Failure, text: &str, hint: String) -> Failure {
+    let is_skill = failure.code == "not-found" && text.parse::<Reference>().is_ok();
+    if is_skill { failure.hint(hint) } else { failure }
+}
+
 /// The snapshot that the command line names.
 pub(crate) fn named(
     context: &Context,
@@ -29,14 +35,7 @@ pub(crate) fn named(
     digest: Option<Digest>,
     progress: &dyn Progress,
 ) -> Result<Ready, Failure> {
-    let named = context.snapshot(text, digest).map_err(|failure| {
-        let is_skill = failure.code == "not-found" && text.parse::<Reference>().is_ok();
-        if is_skill {
-            failure.hint(format!("to freeze a skill and run it: `--skill {text}`"))
-        } else {
-            failure
-        }
-    })?;
+    let named = context.snapshot(text, digest)?;
     let anchor = named.digest.ok_or_else(|| {
         let failure = Failure::usage(format!("`{text}` names no digest to check the snapshot against"));
         failure.hint("add `--digest sha256:…`, as `prepare` printed it")

@@ -10,7 +10,7 @@ use skillfreeze::Digest;
 use skillfreeze::mount::{Event, RunContext, SealRequest, SealedCommand, Session, StatusWriter};
 
 use super::keeping::{records, run_id};
-use super::naming::{Ready, named};
+use super::naming::{Ready, hint_for_skill, named};
 use crate::context::{Context, now};
 use crate::exit::Failure;
 use crate::users;
@@ -74,7 +74,10 @@ impl Seal {
 
     fn start(&self, context: &Context, status: &mut StatusWriter) -> Result<u8, Failure> {
         let progress = context.progress();
-        let ready = named(context, &self.snapshot, self.digest, &progress).map_err(Failure::of_launch)?;
+        let ready = named(context, &self.snapshot, self.digest, &progress).map_err(|failure| {
+            let hint = format!("to freeze a skill first: `skillfreeze prepare {}`", self.snapshot);
+            hint_for_skill(failure, &self.snapshot, hint).of_launch()
+        })?;
         let Ready { verified, requested, packages, store, lease } = ready;
         let sealed = SealedCommand::new(verified, self.request().map_err(Failure::of_launch)?)
             .map_err(|error| Failure::from(error).of_launch())?;

@@ -136,7 +136,10 @@ fn wrapped(wrapper: &Wrapper, arguments: Vec<String>, assigned: &mut Vec<String>
         let takes_next = match option.strip_prefix("--") {
             Some(_) => wrapper.long.contains(&option.as_str()),
             // The first letter with a value takes what is left of the word, or the next one.
-            None => option[1..].find(|letter| wrapper.letters.contains(letter)) == Some(option.len() - 2),
+            None => {
+                let with_value = option[1..].find(|letter| wrapper.letters.contains(letter));
+                with_value.is_some_and(|at| at + 2 == option.len())
+            }
         };
         if takes_next {
             rest.next();
@@ -212,7 +215,7 @@ mod tests {
             ("podman-remote run x", Some("podman-remote")),
             // Behind others.
             ("env docker", Some("docker")),
-            ("env -i A=b -u C docker", Some("docker")),
+            ("env -i -u C A=b D=e docker", Some("docker")),
             ("env -iu C A=b docker", Some("docker")),
             ("env -uC docker", Some("docker")),
             ("env - -- docker", Some("docker")),

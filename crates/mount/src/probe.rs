@@ -142,10 +142,9 @@ mod tests {
     #[test]
     fn a_writable_directory_is_told() {
         let temp = tempfile::tempdir().unwrap();
-        let file = temp.path().join("file");
-        std::fs::OpenOptions::new().create(true).truncate(true).write(true).open(&file).unwrap();
-        let directory = rustix::fs::open(temp.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
+        let directory = openat(CWD, temp.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
         let directory = directory.unwrap();
+        openat(&directory, "file", OFlags::WRONLY | OFlags::CREATE, Mode::RUSR | Mode::WUSR).unwrap();
         let error = probe_read_only(&directory, "file".into()).unwrap_err();
         assert_eq!(error.code(), "mount-writable");
         // Nor does it hold without the kernel's word for it, and nothing is left of trying.

@@ -151,6 +151,8 @@ pub(crate) struct SealerPlan {
     pub(crate) is_root: bool,
     /// The directory to enter again, because the stage lies over it.
     pub(crate) directory: Option<OsString>,
+    /// Whether sockets are handed down to `main`, by its number, and so to the command.
+    pub(crate) takes_sockets: bool,
     /// The program and its arguments.
     pub(crate) command: Vec<OsString>,
 }

@@ -1,6 +1,6 @@
 //! A command of the caller's own, with its own sandbox or none, that finds a sealed snapshot at its path.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -26,6 +26,7 @@ use crate::plan_error::PlanError;
 use crate::protocol::{Report, SEALER, SealerPlan, memory_file};
 use crate::record::{ErrorRecord, LaunchRecord, Outcome, RunRecord, argv_digest, names};
 use crate::running::seal_plan;
+use crate::sealer::SOCKETS_VARIABLE;
 use crate::signals::SignalRelay;
 use crate::stage::Size;
 use crate::status::{Event, StatusWriter};
@@ -55,6 +56,10 @@ impl SealRequest {
         let skills_variable = "SKILLS_DIR".to_owned();
         Self { command, environment: Vec::new(), working_directory, skills_variable, force: false }
     }
+
+    fn variable(&self, name: &str) -> Option<&OsString> {
+        self.environment.iter().find(|(variable, _)| variable == name).map(|(_, value)| value)
+    }
 }
 
 /// A checked snapshot and a command that is to find it sealed at the path where it was checked.
@@ -82,12 +87,10 @@ impl SealedCommand {
             return Err(PlanError::Variable { name: name.clone() });
         }
         if !request.force {
-            let variable = |name: &str| {
-                request.environment.iter().find(|(variable, _)| variable == name).map(|(_, value)| value)
-            };
-            let path = variable("PATH").cloned().unwrap_or_default();
-            let canonical = |program: &std::ffi::OsStr| host::canonical_program(program, &path);
-            let daemon = daemon_of(&request.command, &|name| variable(name).is_some(), &canonical);
+            let path = request.variable("PATH").cloned().unwrap_or_default();
+            let canonical = |program: &OsStr| host::canonical_program(program, &path);
+            let is_set = |name: &str| request.variable(name).is_some();
+            let daemon = daemon_of(&request.command, &is_set, &canonical);
             if let Some(program) = daemon {
                 return Err(PlanError::Daemon { program });
             }
@@ -107,7 +110,7 @@ impl SealedCommand {
     /// Call it from the thread that lives as long as the command: when the thread that started the command
     /// ends, the kernel kills the command. While it runs, the signals HUP, INT, QUIT, TERM, USR1 and USR2
     /// that a process sends go to the command; those of the terminal reach it anyway, which is in the
-    /// caller's process group. The calling program must call [`init`](crate::init) first of all.
+    /// caller's process group. One that a process sends to the whole group arrives twice. The calling program must call [`init`](crate::init) first of all.
     ///
     /// # Errors
     /// [`LaunchError`]; also when the command itself ended well but another directory was put in the place
@@ -196,6 +199,7 @@ impl Sealer {
         let (control_read, control) = pipe_with(PipeFlags::CLOEXEC).map_err(fail("making a pipe"))?;
         let (reports, report_write) = pipe_with(PipeFlags::CLOEXEC).map_err(fail("making a pipe"))?;
         let snapshot = verified.as_fd().try_clone_to_owned().map_err(fail("passing the snapshot on"))?;
+        let own = std::process::id().to_string();
         let is_below = request.working_directory.starts_with(verified.path());
         let plan = SealerPlan {
             snapshot: snapshot.as_raw_fd(),
@@ -205,6 +209,7 @@ impl Sealer {
             seal: seal_plan(verified),
             is_root: rustix::process::geteuid().is_root(),
             directory: is_below.then(|| request.working_directory.clone().into()),
+            takes_sockets: request.variable(SOCKETS_VARIABLE).is_some_and(|number| *number == *own),
             command: request.command.clone(),
         };
         let plan = serde_json::to_vec(&plan).map_err(io::Error::from);

@@ -25,6 +25,9 @@ use crate::parent::{die_with_main, refuse_orphan};
 use crate::protocol::{Numbers, Report, SealerPlan, receive};
 use crate::stage::{self, Size};
 
+/// Names the process that the sockets are for which a manager of services hands down.
+pub(crate) const SOCKETS_VARIABLE: &str = "LISTEN_PID";
+
 /// Runs the sealer; its plan is at the first of the numbers. It ends only by failing.
 pub(crate) fn run(numbers: Numbers) -> i32 {
     let Ok(plan) = receive::<SealerPlan>(numbers.helper_plan()) else { return 125 };
@@ -38,7 +41,7 @@ pub(crate) fn run(numbers: Numbers) -> i32 {
     else {
         return 125;
     };
-    let (report, control) = (File::from(report), control);
+    let report = File::from(report);
     let Err(failed) = become_command(&plan, &snapshot, &report, &control);
     // There is nobody else to tell: if `main` is gone, so is the launch.
     let _ = failed.report().send(&report);
@@ -70,7 +73,13 @@ fn become_command(
     refuse_orphan(control)?;
     Report::Started.send(report).map_err(during("reporting"))?;
     let error = match plan.command.split_first() {
-        Some((program, arguments)) => Command::new(program).args(arguments).exec(),
+        Some((program, arguments)) => {
+            let mut command = Command::new(program);
+            if plan.takes_sockets {
+                command.env(SOCKETS_VARIABLE, std::process::id().to_string());
+            }
+            command.args(arguments).exec()
+        }
         None => io::ErrorKind::InvalidInput.into(),
     };
     Err(Failed::Told(Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) }))

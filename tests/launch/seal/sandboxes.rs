@@ -92,10 +92,10 @@ fn withstands(place: &Place, sandbox: &Sandbox, directory: &Path) {
     let ended = child.wait_with_output().unwrap();
     let said = said();
     let lines: Vec<&str> = said.lines().collect();
-    let [ready, before, verified, after] = lines.as_slice() else {
-        panic!("{words:?}: {said}{}", String::from_utf8_lossy(&ended.stderr))
-    };
-    assert_eq!((*ready, *before, *after), ("ready", "NAME = 'tool'", "NAME = 'tool'"), "{words:?}");
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(lines.len(), 4, "{words:?}: {said}{stderr}");
+    let [ready, before, verified, after] = [lines[0], lines[1], lines[2], lines[3]];
+    assert_eq!((ready, before, after), ("ready", "NAME = 'tool'", "NAME = 'tool'"), "{words:?}");
     let verified: Value = serde_json::from_str(verified).unwrap();
     assert_eq!((&verified["clean"], &verified["anchored"]), (&true.into(), &true.into()), "{verified}");
     assert_eq!(verified["inside"]["filesystem_read_only"], true, "{verified}");

@@ -87,6 +87,8 @@ fn a_directory_needs_no_store() {
         // Nor is it the store's business.
         assert!(place.records().is_empty());
         place.env.run(["seal", snapshot, "--json", "--", "true"]).fails(125, "usage");
+        let error = place.env.run(["seal", "demo", "--json", "--", "true"]).fails(125, "not-found");
+        assert!(text(&error["hint"]).contains("skillfreeze prepare demo"), "{error}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use skillfreeze_testing::{Output, Runner, file};
+use skillfreeze_testing::{Output, file};
 
 use super::Place;
 
@@ -26,6 +26,13 @@ fn the_callers_descriptors_variables_and_limits_stay() {
             ("ulimit -Sn 77; seal -- sh -c 'ulimit -Sn'", "77\n"),
             ("cd ws; seal -- sh -c 'basename $(pwd -P)'", "ws\n"),
             ("SKILLS_DIR=/old SKILLS_INTEGRITY=old seal -- sh -c 'echo $SKILLS_INTEGRITY'", "sealed\n"),
+            // Sockets of a manager of services are for the process that it names.
+            (
+                "export LISTEN_PID; sh -c 'LISTEN_PID=$$ exec \"$PROGRAM\" seal $DIGEST -- \
+                     sh -c \"echo \\$((LISTEN_PID - \\$\\$))\"'",
+                "0\n",
+            ),
+            ("LISTEN_PID=1 seal -- sh -c 'echo $LISTEN_PID'", "1\n"),
             ("(trap '' HUP; seal -- sh -c 'kill -HUP $$; echo lives')", "lives\n"),
         ] {
             assert_eq!(shell(&place, line).ok(), said, "{line}");
@@ -50,11 +57,15 @@ fn who_the_command_is_and_what_it_may_is_as_before() {
         }
         // Another sandbox of ours, too.
         let mut nested = place.sealed(&[], &[place.env.program()]);
-        nested.args(["run", "--user", if place.is_roots() { "65534" } else { "0" }, &place.digest]);
-        if place.env.runner() == Runner::Root {
-            nested.args(["--", "cat", "$SKILLS_DIR/demo/scripts/tool.py"]);
-            assert_eq!(Output::of(&mut nested).ok(), "NAME = 'tool'\n");
-        }
+        // In a user namespace that knows one user, what is root's looks like nobody's.
+        let bubblewrap = if place.is_roots() { &[][..] } else { &["--bwrap", "/usr/bin/bwrap"] };
+        nested.arg("run").args(bubblewrap).args([
+            &place.digest,
+            "--",
+            "cat",
+            "$SKILLS_DIR/demo/scripts/tool.py",
+        ]);
+        assert_eq!(Output::of(&mut nested).ok(), "NAME = 'tool'\n");
     }
 }
 

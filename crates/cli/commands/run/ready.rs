@@ -6,7 +6,7 @@ use skillfreeze::preparer::{Chosen, Existing, Resolved};
 use skillfreeze::store::Store;
 
 use super::Run;
-use crate::commands::naming::{Ready, lease, named};
+use crate::commands::naming::{Ready, hint_for_skill, lease, named};
 use crate::commands::selecting::{Take, prepare, requested};
 use crate::context::Context;
 use crate::exit::Failure;
@@ -21,7 +21,9 @@ impl Run {
         progress: &dyn Progress,
     ) -> Result<Ready, Failure> {
         match &self.snapshot {
-            Some(text) => named(context, text, self.digest, progress),
+            Some(text) => named(context, text, self.digest, progress).map_err(|failure| {
+                hint_for_skill(failure, text, format!("to freeze a skill and run it: `--skill {text}`"))
+            }),
             None => self.frozen(context, sources, progress),
         }
     }
