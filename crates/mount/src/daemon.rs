@@ -5,6 +5,7 @@
 //! somebody who does not know. Programs that copy files (`scp`, `rsync`) are not on it, for they read the
 //! files themselves.
 
+use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -125,52 +126,59 @@ fn name_of(path: &Path) -> Option<String> {
 
 /// The command that a wrapper starts, from its arguments; what they assign is added to `assigned`.
 fn wrapped(wrapper: &Wrapper, arguments: Vec<String>, assigned: &mut Vec<String>) -> Vec<String> {
-    let mut rest = arguments.into_iter().peekable();
-    while let Some(option) = rest.next_if(|word| word.starts_with('-')) {
+    let mut rest = VecDeque::from(arguments);
+    while let Some(option) = next_if(&mut rest, |word| word.starts_with('-')) {
         if option == "--" {
             break;
         }
         if let Some(text) = split_string(wrapper, &option, &mut rest) {
-            return text.split_ascii_whitespace().map(str::to_owned).chain(rest).collect();
-        }
-        let takes_next = match option.strip_prefix("--") {
-            Some(_) => wrapper.long.contains(&option.as_str()),
-            // The first letter with a value takes what is left of the word, or the next one.
-            None => {
-                let with_value = option[1..].find(|letter| wrapper.letters.contains(letter));
-                with_value.is_some_and(|at| at + 2 == option.len())
+            for word in text.split_ascii_whitespace().rev() {
+                rest.push_front(word.to_owned());
             }
-        };
-        if takes_next {
-            rest.next();
+        } else if wrapper.takes_next(&option) {
+            rest.pop_front();
         }
     }
     let mut operands = wrapper.operands;
-    let is_number = |word: &String| word.starts_with(|first: char| first.is_ascii_digit());
-    while operands > 0 && rest.next_if(is_number).is_some() {
+    let is_number = |word: &str| word.starts_with(|first: char| first.is_ascii_digit());
+    while operands > 0 && next_if(&mut rest, is_number).is_some() {
         operands -= 1;
     }
-    while let Some(assignment) = rest.next_if(|word| wrapper.assigns() && word.contains('=')) {
+    while let Some(assignment) = next_if(&mut rest, |word| wrapper.assigns() && word.contains('=')) {
         assigned.extend(assignment.split('=').next().map(str::to_owned));
     }
-    rest.collect()
+    rest.into()
+}
+
+fn next_if(words: &mut VecDeque<String>, is_meant: impl Fn(&str) -> bool) -> Option<String> {
+    if words.front().is_some_and(|word| is_meant(word)) { words.pop_front() } else { None }
 }
 
 impl Wrapper {
     fn assigns(&self) -> bool {
         matches!(self.name, "env" | "sudo")
     }
+
+    /// Whether the value of an option is the next word.
+    fn takes_next(&self, option: &str) -> bool {
+        if option.starts_with("--") {
+            return self.long.contains(&option);
+        }
+        // The first letter with a value takes what is left of the word, if anything is.
+        let with_value = option[1..].find(|letter| self.letters.contains(letter));
+        with_value.is_some_and(|at| at + 2 == option.len())
+    }
 }
 
 /// The text that `env -S` splits into words.
-fn split_string(wrapper: &Wrapper, option: &str, rest: &mut impl Iterator<Item = String>) -> Option<String> {
+fn split_string(wrapper: &Wrapper, option: &str, rest: &mut VecDeque<String>) -> Option<String> {
     if wrapper.name != "env" {
         return None;
     }
     let glued = option.strip_prefix("--split-string=").or_else(|| option.strip_prefix("-S"));
     match glued {
-        Some("") => rest.next(),
-        None if option == "--split-string" => rest.next(),
+        Some("") => rest.pop_front(),
+        None if option == "--split-string" => rest.pop_front(),
         glued => glued.map(str::to_owned),
     }
 }
