@@ -10,7 +10,7 @@ use clap::{
 };
 
 use crate::commands::{
-    add, completions, disable, doctor, enable, list, prepare, run, seal, show, validate, verify,
+    add, completions, disable, doctor, enable, list, plan, prepare, read, run, seal, show, validate, verify,
 };
 use crate::environment::{self, Unusable};
 use crate::exit;
@@ -73,6 +73,8 @@ pub(crate) enum Verb {
     Seal(seal::Seal),
     Verify(verify::Verify),
     Doctor(doctor::Doctor),
+    Plan(Box<plan::Plan>),
+    Read(read::Read),
     Add(add::Add),
     Enable(enable::Enable),
     Disable(disable::Disable),
@@ -82,7 +84,7 @@ pub(crate) enum Verb {
 /// The commands by what they are for, as the help shows them.
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Everyday", &["list", "show", "validate", "prepare", "run", "verify", "doctor"]),
-    ("Runners and agents", &["seal"]),
+    ("Runners and agents", &["seal", "plan", "read"]),
     ("Store", &["add", "enable", "disable", "completions"]),
 ];
 

@@ -9,7 +9,9 @@ pub(crate) mod index;
 pub(crate) mod keeping;
 pub(crate) mod list;
 pub(crate) mod naming;
+pub(crate) mod plan;
 pub(crate) mod prepare;
+pub(crate) mod read;
 pub(crate) mod run;
 pub(crate) mod seal;
 pub(crate) mod selecting;
@@ -33,6 +35,8 @@ pub(crate) fn run(context: &Context, command: Verb) -> Result<u8, Failure> {
         Verb::Run(run) => run.run(context),
         Verb::Seal(seal) => seal.run(context),
         Verb::Verify(verify) => verify.run(context),
+        Verb::Plan(plan) => plan.run(context),
+        Verb::Read(read) => read.run(context),
         Verb::Doctor(doctor) => doctor.run(context),
         Verb::Add(add) => add.run(context),
         Verb::Enable(enable) => enable.run(context),

@@ -36,10 +36,7 @@ pub(crate) fn named(
     progress: &dyn Progress,
 ) -> Result<Ready, Failure> {
     let named = context.snapshot(text, digest)?;
-    let anchor = named.digest.ok_or_else(|| {
-        let failure = Failure::usage(format!("`{text}` names no digest to check the snapshot against"));
-        failure.hint("add `--digest sha256:…`, as `prepare` printed it")
-    })?;
+    let anchor = named.anchor(text)?;
     let store = if named.in_store { context.store_to_use()? } else { None };
     let (dir, lease) = match &store {
         Some(store) => lease(store, &anchor)?,

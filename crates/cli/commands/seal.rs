@@ -11,7 +11,7 @@ use skillfreeze::mount::{Event, RunContext, SealRequest, SealedCommand, Session,
 
 use super::keeping::{records, run_id};
 use super::naming::{Ready, hint_for_skill, named};
-use crate::context::{Context, now};
+use crate::context::Context;
 use crate::exit::Failure;
 use crate::users;
 
@@ -85,7 +85,7 @@ impl Seal {
         let records = records(context, self.record.as_deref(), None, store.as_ref(), &id)
             .map_err(Failure::of_launch)?;
         let run = RunContext { id, actor: users::actor(), requested, packages };
-        let mut session = Session::new(run, now, &progress);
+        let mut session = Session::new(run, &progress);
         session.records = records;
         session.status = std::mem::take(status);
         session.lease = lease;

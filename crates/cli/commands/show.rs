@@ -130,7 +130,7 @@ fn run_text(record: &RunRecord) -> String {
 
 fn sandbox_text(record: &RunRecord) -> String {
     match &record.launch.backend {
-        Some(backend) => format!("{} ({})", backend.path, backend.version),
+        Some(backend) => backend.to_string(),
         None => "its caller's own".to_owned(),
     }
 }

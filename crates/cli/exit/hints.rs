@@ -77,6 +77,13 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         "integrity" => "do not use it: prepare the snapshot again, or get it again from where it came",
         "integrity-after-run" => "do not trust what the command did; find out what writes to the snapshot",
         "source-appeared" => "look at it before the next run: the command may have planted it",
+        "alias-unknown" => "write `$SKILLS_DIR/ID/PATH`, or a skill's id alone for its `SKILL.md`",
+        "path-component" => "write the path as the manifest has it",
+        "path-escape" => "only files of the snapshot can be read",
+        "plan-path" => {
+            "use another `--format`, or a path without colons and control characters; `seatbelt` mounts nothing, \
+             so it takes `--skills-dir host` alone"
+        }
         "user-root" => "name an ordinary user with `--user`",
         "user-not-permitted" => "leave `--user` out, or start as root",
         "mount-not-visible" => "the command's user must be able to read the snapshot",

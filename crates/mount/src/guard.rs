@@ -1,12 +1,13 @@
 //! Places from which the next run would take skills: a sandbox that can write them can plant one.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use serde::{Deserialize, Serialize};
 use skillfreeze_manifest::EntryKind;
 
 use crate::bind::{Bind, BindError};
 
 /// A source root or a configuration file of the host, as it was before the launch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guard {
     /// Where it is looked for: absolute.
     pub path: Utf8PathBuf,
@@ -18,7 +19,7 @@ pub struct Guard {
 }
 
 /// What a guarded path led to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guarded {
     /// Where it really is.
     pub canonical: Utf8PathBuf,

@@ -9,16 +9,19 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, Mode};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_current_process_group, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, kill_current_process_group, pidfd_open, set_child_subreaper,
+};
 
 use crate::failed::{Failed, during, unavailable};
+use crate::landlock::{descendants, private};
 use crate::namespaces::{enter_namespaces, make_private};
 use crate::parent::{die_with_main, refuse_orphan};
 use crate::protocol::{HelperPlan, INNER, Identity, InnerPlan, Numbers, Report, SealPlan, receive, replace};
@@ -32,11 +35,11 @@ pub(crate) fn run(numbers: Numbers) -> i32 {
         return 125;
     };
     let report = File::from(report);
-    let failed = match start_bubblewrap(numbers, &report, &control) {
-        Ok(bubblewrap) => {
+    let failed = match start_sandbox(numbers, &report, &control) {
+        Ok(sandbox) => {
             // Its end is for `main` to see, which waits until everybody has closed it.
             drop(report);
-            return stay_beside(bubblewrap, &control);
+            return stay_beside(sandbox, &control);
         }
         Err(failed) => failed.report(),
     };
@@ -45,21 +48,38 @@ pub(crate) fn run(numbers: Numbers) -> i32 {
     125
 }
 
-/// Waits for the end of bubblewrap; ends everything in the group if `main` ends before.
-fn stay_beside(mut bubblewrap: Child, control: &OwnedFd) -> i32 {
-    if let Ok(end) = pidfd_open(Pid::from_child(&bubblewrap), PidfdFlags::empty()) {
+/// What the helper has started.
+struct Sandbox {
+    /// bubblewrap, or the first process itself where that encloses itself.
+    child: Child,
+    /// Whether it is bubblewrap.
+    is_bubblewrap: bool,
+    /// A directory for this launch alone.
+    private: Option<Utf8PathBuf>,
+}
+
+/// Waits for the end of the sandbox; ends all that is in it if `main` ends before.
+fn stay_beside(sandbox: Sandbox, control: &OwnedFd) -> i32 {
+    let Sandbox { mut child, is_bubblewrap, private } = sandbox;
+    if let Ok(end) = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
         // Only `main` writes there, so that nobody does when it is gone.
         let mut waiting = [PollFd::new(&end, PollFlags::IN), PollFd::new(control, PollFlags::empty())];
         while matches!(poll(&mut waiting, None), Ok(0) | Err(Errno::INTR)) {}
-        if waiting[0].revents().is_empty() {
+        if waiting[0].revents().is_empty() && is_bubblewrap {
             // This process is one of the group.
             let _ = kill_current_process_group(Signal::KILL);
         }
     }
-    bubblewrap.wait().map_or(125, |_| 0)
+    if !is_bubblewrap {
+        descendants::end_all();
+        // `main` tries again, and tells if it cannot be done.
+        let _ = private.map(|path| private::remove(&path));
+        return 0;
+    }
+    child.wait().map_or(125, |_| 0)
 }
 
-fn start_bubblewrap(numbers: Numbers, report: &File, control: &OwnedFd) -> Result<Child, Failed> {
+fn start_sandbox(numbers: Numbers, report: &File, control: &OwnedFd) -> Result<Sandbox, Failed> {
     die_with_main(true)?;
     let plan: HelperPlan = receive(numbers.helper_plan()).map_err(during("reading the plan"))?;
     if let Some(at) = &plan.stage {
@@ -80,25 +100,36 @@ fn start_bubblewrap(numbers: Numbers, report: &File, control: &OwnedFd) -> Resul
     skillfreeze_sys::join_new_session_keyring().map_err(during("leaving the caller's keyring"))?;
     // Whatever else the caller's process had open ends here.
     skillfreeze_sys::cloexec_from(3).map_err(during("closing descriptors"))?;
-    for number in numbers.all(plan.binds).chain(plan.keep.iter().copied()) {
+    let is_there = |number: &i32| plan.watches || *number != numbers.notices();
+    for number in numbers.all(plan.binds).filter(is_there).chain(plan.keep.iter().copied()) {
         match skillfreeze_sys::set_cloexec(number, false) {
             // The snapshot's handle has gone into the stage.
             Err(_) if number == numbers.snapshot() && plan.stage.is_some() => {}
             passed => passed.map_err(during("passing descriptors on"))?,
         }
     }
-    let mut command = Command::new(&plan.bubblewrap);
-    command.arg("--args").arg(numbers.arguments().to_string());
-    command.arg("--").arg(format!("/proc/self/fd/{}", numbers.program()));
+    let program = format!("/proc/self/fd/{}", numbers.program());
+    let (mut command, doing) = match &plan.bubblewrap {
+        Some(bubblewrap) => {
+            let mut command = Command::new(bubblewrap);
+            command.arg("--args").arg(numbers.arguments().to_string()).arg("--").arg(program);
+            (command, "starting bubblewrap")
+        }
+        None => {
+            // Whatever loses its parent inside comes to this process, which ends it.
+            set_child_subreaper(Some(getpid())).map_err(during("becoming the reaper"))?;
+            (Command::new(program), "starting the first process of the sandbox")
+        }
+    };
     command.arg(INNER).arg(numbers.to_argument());
     // The first process inside sets the command's environment; anybody can read its own.
-    let bubblewrap = command.env_clear().spawn().map_err(during("starting bubblewrap"))?;
+    let child = command.env_clear().spawn().map_err(during(doing))?;
     // What was handed on is not for this process to keep open: neither memory files nor the caller's pipes.
     let own = [numbers.report(), numbers.control()];
     for number in numbers.all(plan.binds).chain(plan.keep).filter(|number| !own.contains(number)) {
         drop(skillfreeze_sys::inherited(number));
     }
-    Ok(bubblewrap)
+    Ok(Sandbox { child, is_bubblewrap: plan.bubblewrap.is_some(), private: plan.private })
 }
 
 /// Fills a stage with the snapshot, hashing what is written, and makes it read-only for good.

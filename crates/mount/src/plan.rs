@@ -2,6 +2,7 @@
 
 mod binds;
 mod environment;
+mod landlock;
 mod mounts;
 mod user;
 
@@ -9,19 +10,22 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use skillfreeze_manifest::{Digest, EntryKind, SkillId};
 
 use self::binds::plan_binds;
-use self::environment::{HOME, check_names, plan_environment};
+pub(crate) use self::environment::check_variables;
+use self::environment::{HOME, check_names, own_places, plan_environment};
 pub(crate) use self::environment::{INTEGRITY_VARIABLE, is_variable_name};
 pub use self::mounts::Mount;
 use self::mounts::plan_mounts;
 use self::user::choose_user;
 use crate::alias::expand_argument;
+use crate::backend::Backend;
 use crate::bind::{Bind, normal_target};
 use crate::host::{Bubblewrap, Host};
 use crate::integrity::{Integrity, Method, STRONGEST, Sandbox, Seal};
+use crate::landlock::private;
 use crate::plan_error::PlanError;
 use crate::request::{LaunchRequest, Names, Network};
 use crate::stage::Size;
@@ -31,9 +35,13 @@ use crate::verify::Verified;
 pub const PLAN_SCHEMA: &str = "skillfreeze.launch-plan.v1";
 
 /// What a sandbox is given.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+///
+/// As JSON it is for people and programs to look at: what is not UTF-8 in the command and its environment is
+/// replaced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchPlan {
     /// [`PLAN_SCHEMA`].
+    #[serde(skip_deserializing, default = "schema")]
     pub schema: &'static str,
     /// The snapshot that is mounted.
     pub snapshot: Digest,
@@ -44,11 +52,11 @@ pub struct LaunchPlan {
     /// By what means.
     pub how: Method,
     /// What encloses the command.
-    pub backend: Bubblewrap,
+    pub backend: Backend,
     /// What is mounted, in this order.
     pub mounts: Vec<Mount>,
     /// The command's whole environment.
-    #[serde(serialize_with = "lossy_map")]
+    #[serde(serialize_with = "lossy_map", deserialize_with = "plain_map")]
     pub environment: BTreeMap<OsString, OsString>,
     /// The network.
     pub network: Network,
@@ -59,7 +67,7 @@ pub struct LaunchPlan {
     /// Where the command starts.
     pub working_directory: Utf8PathBuf,
     /// The command.
-    #[serde(serialize_with = "lossy_list")]
+    #[serde(serialize_with = "lossy_list", deserialize_with = "plain_list")]
     pub command: Vec<OsString>,
     /// The names of the directories.
     pub names: Names,
@@ -72,7 +80,7 @@ pub struct LaunchPlan {
 }
 
 /// What a caller should know of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum PlanWarning {
     /// The workspace is root's, and the command runs as somebody else.
@@ -97,7 +105,8 @@ impl LaunchPlan {
     pub fn new(verified: &Verified, request: &LaunchRequest, host: &Host) -> Result<Self, PlanError> {
         let skills = verified.manifest().packages().iter().map(|package| package.id().clone()).collect();
         let memory = Size::of(verified.manifest()).memory();
-        let snapshot = Snapshot { digest: verified.digest(), path: verified.path(), skills, memory };
+        let private = private::name(&host.temporaries).map_err(PlanError::Random)?;
+        let snapshot = Snapshot { digest: verified.digest(), path: verified.path(), skills, memory, private };
         Self::of(snapshot, request, host, &crate::host::kind_at)
     }
 
@@ -107,6 +116,11 @@ impl LaunchPlan {
             Mount::Bind(bind) => Some(bind),
             _ => None,
         })
+    }
+
+    /// The directory of the host that is made for this launch alone, where there is one.
+    pub(crate) fn private(&self) -> Option<Utf8PathBuf> {
+        landlock::private_directory(self)
     }
 
     /// The same from plain data: what is at a path of the host is asked of `kind_at` alone.
@@ -119,14 +133,19 @@ impl LaunchPlan {
         if request.command.is_empty() {
             return Err(PlanError::NoCommand);
         }
-        if !matches!(request.sandbox, Sandbox::Auto | Sandbox::Bubblewrap) {
-            return Err(PlanError::Sandbox { sandbox: request.sandbox });
+        match request.sandbox {
+            Sandbox::Auto | Sandbox::Bubblewrap => {}
+            Sandbox::Landlock => return landlock::plan(snapshot, request, host, kind_at),
+            sandbox @ Sandbox::Seatbelt => return Err(PlanError::Sandbox { sandbox }),
         }
         if let Some(required) = request.require.filter(|required| *required > STRONGEST) {
             return Err(PlanError::Integrity { required, available: STRONGEST });
         }
-        if !host.bubblewrap.binds_descriptors {
-            let Bubblewrap { path, version, .. } = host.bubblewrap.clone();
+        let Some(bubblewrap) = host.bubblewrap.clone() else {
+            return Err(PlanError::Sandbox { sandbox: Sandbox::Bubblewrap });
+        };
+        if !bubblewrap.binds_descriptors {
+            let Bubblewrap { path, version, .. } = bubblewrap;
             return Err(PlanError::NoDescriptorBind { path, version });
         }
         // Less than the best is had only by asking for it.
@@ -150,20 +169,15 @@ impl LaunchPlan {
         if !live_sources_visible.is_empty() {
             warnings.push(PlanWarning::LiveSourcesVisible { paths: live_sources_visible.clone() });
         }
-        let command = request
-            .command
-            .iter()
-            .map(|argument| expand_argument(argument, &names.skills_variable, &names.skills_dir))
-            .collect();
         Ok(Self {
             schema: PLAN_SCHEMA,
             snapshot: snapshot.digest,
             skills: snapshot.skills,
             integrity,
             how,
-            backend: host.bubblewrap.clone(),
+            backend: Backend::Bubblewrap(bubblewrap),
             mounts: plan_mounts(request, &names, host, binds),
-            environment: plan_environment(request, &names, integrity)?,
+            environment: plan_environment(request, &names, integrity, own_places())?,
             network: request.network,
             user,
             drops_privileges: host.user.0 == 0,
@@ -171,13 +185,19 @@ impl LaunchPlan {
                 .workspace
                 .as_ref()
                 .map_or_else(|| HOME.into(), |bind| bind.target.clone()),
-            command,
+            command: command_of(request, &names),
             names,
             keep: request.keep.clone(),
             live_sources_visible,
             warnings,
         })
     }
+}
+
+/// The command, with the skills where they will be.
+fn command_of(request: &LaunchRequest, names: &Names) -> Vec<OsString> {
+    let expand = |argument: &OsString| expand_argument(argument, &names.skills_variable, &names.skills_dir);
+    request.command.iter().map(expand).collect()
 }
 
 /// What a plan needs to know of a snapshot.
@@ -187,6 +207,8 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) skills: Vec<SkillId>,
     /// Bytes of memory that one copy of it takes.
     pub(crate) memory: u64,
+    /// A name for a directory of this launch alone, where one is needed.
+    pub(crate) private: Utf8PathBuf,
 }
 
 /// Refuses what memory cannot hold; `memory` is what one copy of the snapshot takes.
@@ -204,6 +226,10 @@ pub(crate) fn check_memory(how: Method, memory: u64, available: Option<u64>) -> 
     }
 }
 
+fn schema() -> &'static str {
+    PLAN_SCHEMA
+}
+
 fn lossy(text: &OsStr) -> std::borrow::Cow<'_, str> {
     text.to_string_lossy()
 }
@@ -214,4 +240,14 @@ fn lossy_list<S: Serializer>(list: &[OsString], serializer: S) -> Result<S::Ok, 
 
 fn lossy_map<S: Serializer>(map: &BTreeMap<OsString, OsString>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(map.iter().map(|(name, value)| (lossy(name), lossy(value))))
+}
+
+fn plain_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<OsString>, D::Error> {
+    let list = Vec::<String>::deserialize(deserializer)?;
+    Ok(list.into_iter().map(OsString::from).collect())
+}
+
+fn plain_map<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<OsString, OsString>, D::Error> {
+    let map = BTreeMap::<String, String>::deserialize(deserializer)?;
+    Ok(map.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
 }

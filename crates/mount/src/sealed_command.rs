@@ -18,7 +18,7 @@ use crate::descriptors::open_hashed;
 use crate::exit::Exit;
 use crate::host;
 use crate::integrity::{Integrity, Method, Scope};
-use crate::launch::{Ended, Session, describe, write_all};
+use crate::launch::{Ended, Session, describe, now, write_all};
 use crate::launch_error::LaunchError;
 use crate::namespaces::map_all_of;
 use crate::plan::{INTEGRITY_VARIABLE, check_memory, is_variable_name};
@@ -116,7 +116,7 @@ impl SealedCommand {
     /// [`LaunchError`]; also when the command itself ended well but another directory was put in the place
     /// of the snapshot's meanwhile.
     pub fn run(self, session: Session<'_>) -> Result<Ended, LaunchError> {
-        let Session { context, records, mut status, lease, clock, .. } = session;
+        let Session { context, records, mut status, lease, .. } = session;
         status.send(&Event::Planned {
             run: context.id.clone(),
             snapshot: self.verified.digest(),
@@ -124,10 +124,10 @@ impl SealedCommand {
             how: Self::HOW,
             scope: Scope::Descendants,
         });
-        let mut record = RunRecord::started(context, &self.verified, self.launch_record(), clock());
+        let mut record = RunRecord::started(context, &self.verified, self.launch_record(), now());
         status.send(&Event::Verified(record.checks.before.clone()));
         let result = write_all(&records, &record).and_then(|()| self.execute(&mut record, &mut status));
-        record.ended_at = Some(clock());
+        record.ended_at = Some(now());
         record.outcome = if result.is_ok() { Outcome::Exited } else { Outcome::Failed };
         record.error = result.as_ref().err().map(describe);
         let written = write_all(&records, &record);

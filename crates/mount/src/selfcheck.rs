@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount_remount};
 use skillfreeze_manifest::{Digest, MANIFEST_FILE, MAX_MANIFEST_BYTES, SKILL_FILE};
 
+use crate::landlock::probes;
 use crate::probe::{ProbeError, expect, fail, probe_mount};
 use crate::protocol::InnerPlan;
 
@@ -37,10 +38,13 @@ pub(crate) fn run(plan: &InnerPlan) -> Result<Passed, ProbeError> {
     let flags = statvfs(skills.as_std_path())
         .map_err(|error| fail("mount-not-visible", format!("`{skills}`: {error}")))?
         .f_flag;
-    if !flags.contains(StatVfsMountFlags::RDONLY) {
-        return Err(fail("mount-writable", format!("`{skills}` is not mounted read-only")));
-    }
-    let probes = probe_snapshot(plan)? + probe_system(skills)?;
+    let probes = match &plan.enclosure {
+        Some(enclosure) => probes::run(enclosure, skills, skills.join(file_of(plan)).as_std_path())?,
+        None if !flags.contains(StatVfsMountFlags::RDONLY) => {
+            return Err(fail("mount-writable", format!("`{skills}` is not mounted read-only")));
+        }
+        None => probe_snapshot(plan)? + probe_system(skills)?,
+    };
     Ok(Passed { skills: readable, probes, noexec: flags.contains(StatVfsMountFlags::NOEXEC) })
 }
 
@@ -84,16 +88,20 @@ fn read_one_byte(path: &Utf8Path) -> io::Result<()> {
     (&file).read(&mut [0]).map(drop)
 }
 
-/// Tries to change the snapshot.
-fn probe_snapshot(plan: &InnerPlan) -> Result<u64, ProbeError> {
-    let file: Utf8PathBuf = match plan.skills.first() {
+/// A file of the snapshot, by its path in there.
+fn file_of(plan: &InnerPlan) -> Utf8PathBuf {
+    match plan.skills.first() {
         Some(skill) => Utf8Path::new(skill.as_str()).join(SKILL_FILE),
         None => MANIFEST_FILE.into(),
-    };
+    }
+}
+
+/// Tries to change the snapshot.
+fn probe_snapshot(plan: &InnerPlan) -> Result<u64, ProbeError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = open(plan.skills_dir.as_std_path(), flags, Mode::empty())
         .map_err(|error| fail("mount-not-visible", format!("`{}`: {error}", plan.skills_dir)))?;
-    probe_mount(directory.as_fd(), &file)
+    probe_mount(directory.as_fd(), &file_of(plan))
 }
 
 /// Tries what would undo the sandbox.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::RawFd;
+use std::os::fd::{OwnedFd, RawFd};
 
 use serde::Serialize;
 use skillfreeze_manifest::{Digest, to_canonical_bytes};
@@ -43,6 +43,14 @@ pub enum Event {
     },
     /// The command runs.
     Started,
+    /// The command opened files of the snapshot. The last one is told before [`Exited`](Self::Exited), with
+    /// no files if there are no more; none is told where others could have opened them.
+    Opened {
+        /// Those that were not told before, relative to the snapshot's root; sorted.
+        files: Vec<String>,
+        /// Whether all that were opened until now have been told.
+        complete: bool,
+    },
     /// The command has ended.
     Exited(Exit),
     /// Every byte was hashed again after the end.
@@ -60,6 +68,13 @@ pub enum Event {
 /// One made by default writes nowhere.
 #[derive(Debug, Default)]
 pub struct StatusWriter(Option<File>);
+
+/// Writes to a pipe, a socket or a file that the caller has open.
+impl From<OwnedFd> for StatusWriter {
+    fn from(descriptor: OwnedFd) -> Self {
+        Self(Some(File::from(descriptor)))
+    }
+}
 
 impl StatusWriter {
     /// Writes to a copy of the descriptor that the caller has at this number.
@@ -81,6 +96,11 @@ impl StatusWriter {
             skillfreeze_sys::set_cloexec(number, true)?;
         }
         Ok(writer)
+    }
+
+    /// Where it writes, to be handed to another process.
+    pub(crate) fn into_descriptor(self) -> Option<OwnedFd> {
+        self.0.map(OwnedFd::from)
     }
 
     /// Writes one line of canonical JSON.
