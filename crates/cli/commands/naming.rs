@@ -42,7 +42,11 @@ pub(crate) fn named(
         Some(store) => lease(store, &anchor)?,
         None => (None, None),
     };
-    let path = canonical(&named.path)?;
+    // Without links on the way; at its end there may be one by now, which the check does not follow.
+    let path = match (named.path.parent(), named.path.file_name()) {
+        (Some(above), Some(name)) => canonical(above)?.join(name),
+        _ => named.path,
+    };
     let verified = Verified::check(dir.unwrap_or(named.dir), &path, anchor, progress)?;
     let packages = provenance_of_stored(store.as_ref(), &verified)?;
     Ok(Ready { verified, requested: vec![text.to_owned()], packages, store, lease })

@@ -110,7 +110,8 @@ impl SealedCommand {
     /// Call it from the thread that lives as long as the command: when the thread that started the command
     /// ends, the kernel kills the command. While it runs, the signals HUP, INT, QUIT, TERM, USR1 and USR2
     /// that a process sends go to the command; those of the terminal reach it anyway, which is in the
-    /// caller's process group. One that a process sends to the whole group arrives twice. The calling program must call [`init`](crate::init) first of all.
+    /// caller's process group. One that a process sends to the whole group arrives twice. The calling
+    /// program must call [`init`](crate::init) first of all.
     ///
     /// # Errors
     /// [`LaunchError`]; also when the command itself ended well but another directory was put in the place
