@@ -105,7 +105,8 @@ impl Host {
         let system = SYSTEM.iter().filter_map(|path| system_entry(Utf8Path::new(path))).collect();
         let exists =
             |path: &Utf8PathBuf| fs::metadata(path).is_ok_and(|found| found.is_file() || found.is_dir());
-        let etc = ETC.iter().map(|name| Utf8Path::new("/etc").join(name)).filter(exists).collect();
+        let etc = ETC.iter().map(|name| Utf8Path::new("/etc").join(name)).filter(exists);
+        let etc = etc.chain(python()).collect();
         let resolver = Some(Utf8PathBuf::from(RESOLVER)).filter(exists);
         Ok(Self {
             user,
@@ -129,6 +130,16 @@ pub(crate) fn kernel() -> String {
 /// Bytes of memory that a launch may use, if that is known.
 pub(crate) fn available_memory() -> Option<u64> {
     memory::available(&|path| fs::read_to_string(path).ok())
+}
+
+/// Configuration of Python, by version, to which links of its library lead.
+fn python() -> impl Iterator<Item = Utf8PathBuf> {
+    let names = fs::read_dir("/etc").into_iter().flatten().flatten();
+    let paths = names.filter_map(|entry| Utf8PathBuf::from_path_buf(entry.path()).ok());
+    let is_python = |path: &Utf8PathBuf| path.as_str().starts_with("/etc/python3.") && path.is_dir();
+    let mut paths: Vec<_> = paths.filter(is_python).collect();
+    paths.sort();
+    paths.into_iter()
 }
 
 /// The caller's directory of temporaries, or everybody's.
