@@ -37,6 +37,17 @@ pub enum Method {
     Plan,
 }
 
+/// For whom a launch keeps its promise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// For all that runs in the sandbox.
+    #[default]
+    Sandbox,
+    /// For the command and what it starts itself, at the snapshot's path, until one of them covers it.
+    Descendants,
+}
+
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -12,12 +12,12 @@ use skillfreeze_manifest::Progress;
 use crate::exit::Exit;
 use crate::guard::Guard;
 use crate::host::Host;
-use crate::integrity::{Integrity, Method, Seal};
+use crate::integrity::{Integrity, Method, Scope, Seal};
 use crate::launch_error::LaunchError;
 use crate::plan::LaunchPlan;
 use crate::plan_error::PlanError;
 use crate::private;
-use crate::record::{CheckRecord, ErrorRecord, Outcome, RecordFile, RunContext, RunRecord};
+use crate::record::{CheckRecord, ErrorRecord, LaunchRecord, Outcome, RecordFile, RunContext, RunRecord};
 use crate::request::LaunchRequest;
 use crate::status::{Event, StatusWriter};
 use crate::verify::Verified;
@@ -108,14 +108,8 @@ impl Launch {
     pub fn run(mut self, session: Session<'_>) -> Result<Ended, LaunchError> {
         let Session { context, records, mut status, lease, progress } = session;
         status.send(&self.planned(&context.id));
-        let mut record = RunRecord::started(
-            context,
-            &self.verified,
-            &self.plan,
-            self.required,
-            self.kernel.clone(),
-            now(),
-        );
+        let launch = LaunchRecord::of_plan(&self.plan, self.required, self.kernel.clone());
+        let mut record = RunRecord::started(context, &self.verified, launch, now());
         status.send(&Event::Verified(record.checks.before.clone()));
         let mut has_started = false;
         let mut own = None;
@@ -151,7 +145,7 @@ impl Launch {
 
     fn planned(&self, run: &str) -> Event {
         let LaunchPlan { snapshot, integrity, how, .. } = self.plan;
-        Event::Planned { run: run.to_owned(), snapshot, integrity, how }
+        Event::Planned { run: run.to_owned(), snapshot, integrity, how, scope: Scope::Sandbox }
     }
 
     /// Checks again after the end: every byte, and the places that skills come from.
@@ -198,10 +192,10 @@ pub(crate) fn describe(error: &LaunchError) -> ErrorRecord {
 }
 
 /// The time, RFC 3339, UTC.
-fn now() -> String {
+pub(crate) fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
-fn write_all(records: &[RecordFile], record: &RunRecord) -> Result<(), LaunchError> {
+pub(crate) fn write_all(records: &[RecordFile], record: &RunRecord) -> Result<(), LaunchError> {
     records.iter().try_for_each(|file| file.write(record)).map_err(LaunchError::Record)
 }

@@ -87,6 +87,14 @@ pub enum LaunchError {
         /// All that does not match.
         faults: Vec<Fault>,
     },
+    /// The path of the snapshot leads to something else than what was hashed.
+    #[error("`{path}` is no longer the directory that was hashed: {message}")]
+    Swapped {
+        /// The path.
+        path: Utf8PathBuf,
+        /// What is there instead.
+        message: String,
+    },
     /// What stands inside the sandbox is not what was planned; the command was not started.
     #[error("the sandbox is not as planned ({check}): {detail}")]
     SelfCheck {
@@ -150,6 +158,7 @@ impl LaunchError {
             Self::TooManyDescriptors { .. } => "descriptor-limit",
             Self::Plan(error) => error.code(),
             Self::Unsealed { .. } => "integrity",
+            Self::Swapped { .. } => "mount-swapped",
             Self::SelfCheck { check, .. } => check,
             Self::NotStarted { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 "command-not-found"

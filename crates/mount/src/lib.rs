@@ -12,7 +12,10 @@
 //! * `inner` is the first process inside: it checks that the sandbox is what was planned, starts the
 //!   command, relays signals and reaps. Where there are no namespaces it encloses itself by Landlock.
 //!
-//! The latter two are the calling program itself, started again, so its `main` begins with [`init`].
+//! A command that brings its own sandbox is started by [`SealedCommand::run`]: `sealer` seals the snapshot
+//! at its own path and becomes the command.
+//!
+//! All but `main` are the calling program itself, started again, so its `main` begins with [`init`].
 //! [`Launch::command`] gives `main` a process of its own too, which the caller starts with the streams it
 //! wants, from an async runtime for one.
 //!
@@ -52,8 +55,12 @@ mod bind;
 #[cfg(target_os = "linux")]
 mod bubblewrap;
 #[cfg(target_os = "linux")]
+mod daemon;
+#[cfg(target_os = "linux")]
 mod descriptors;
 mod exit;
+#[cfg(target_os = "linux")]
+mod failed;
 #[cfg(target_os = "linux")]
 mod filter;
 mod frozen;
@@ -76,10 +83,16 @@ mod memory;
 #[cfg(target_os = "linux")]
 mod memory_files;
 #[cfg(target_os = "linux")]
+mod namespaces;
+#[cfg(target_os = "linux")]
 mod opened;
+#[cfg(target_os = "linux")]
+mod parent;
 mod plan;
 mod plan_error;
 mod private;
+#[cfg(target_os = "linux")]
+mod probe;
 #[cfg(target_os = "linux")]
 mod protocol;
 mod record;
@@ -87,6 +100,10 @@ mod refusal;
 mod request;
 #[cfg(target_os = "linux")]
 mod running;
+#[cfg(target_os = "linux")]
+mod sealed_command;
+#[cfg(target_os = "linux")]
+mod sealer;
 pub mod seatbelt;
 #[cfg(target_os = "linux")]
 mod selfcheck;
@@ -110,25 +127,30 @@ pub use handoff::{
     HANDOFF_SCHEMA, Handoff, HandoffLease, HandoffMount, HandoffNote, HandoffRequest, words_text,
 };
 pub use host::{Bubblewrap, BubblewrapChoice, BubblewrapError, Host, SystemEntry};
-pub use integrity::{Integrity, Method, STRONGEST, Sandbox, Seal, UnknownName};
+pub use integrity::{Integrity, Method, STRONGEST, Sandbox, Scope, Seal, UnknownName};
 pub use launch::{Ended, Launch, Session};
 pub use launch_error::LaunchError;
 pub use plan::{LaunchPlan, Mount, PLAN_SCHEMA, PlanWarning};
 pub use plan_error::PlanError;
+#[cfg(target_os = "linux")]
+pub use probe::{ProbeError, Probed, probe_read_only};
 pub use record::{
     CheckRecord, Checks, ErrorRecord, InsideRecord, LaunchRecord, OpenedRecord, Outcome, Provenance,
     RECORD_SCHEMA, RecordFile, RunContext, RunRecord,
 };
 pub use refusal::{Refusal, explain};
 pub use request::{LaunchRequest, Names, Network};
+#[cfg(target_os = "linux")]
+pub use sealed_command::{SealRequest, SealedCommand};
 pub use shell::quote;
 pub use status::{Event, STATUS_SCHEMA, StatusWriter};
 pub use verify::{Counts, Verified, VerifyError, is_trusted_owner};
 
-/// Becomes the supervisor, the helper or the first process of a sandbox when the program was started as one.
+/// Becomes the supervisor, the helper, the first process of a sandbox or the sealer when the program was
+/// started as one.
 ///
 /// Must be the first thing that a program does which launches anything, before it starts a thread:
-/// the helper changes its namespaces and its user, which takes a process with one thread. Returns
+/// the helper and the sealer change their namespaces, which takes a process with one thread. Returns
 /// at once in every other case. If the ends of child processes are ignored, as what started this one may
 /// have left it, they are not any more: else none could be waited for.
 #[cfg(target_os = "linux")]
@@ -142,6 +164,7 @@ pub fn init() {
         Some(protocol::SUPERVISOR) => supervisor::run,
         Some(protocol::HELPER) => helper::run,
         Some(protocol::INNER) => inner::run,
+        Some(protocol::SEALER) => sealer::run,
         _ => return,
     };
     let status = protocol::Numbers::from_argument(&numbers).map_or(125, run);

@@ -19,6 +19,8 @@ use skillfreeze_manifest::{Digest, EntryKind, SkillId};
 use self::binds::plan_binds;
 pub(crate) use self::environment::check_variables;
 use self::environment::{HOME, check_names, own_places, plan_environment};
+#[cfg(target_os = "linux")]
+pub(crate) use self::environment::{INTEGRITY_VARIABLE, is_variable_name};
 pub use self::mounts::Mount;
 use self::mounts::plan_mounts;
 use self::user::choose_user;

@@ -318,8 +318,8 @@ fn stage_of(binds: &[&Bind], how: Method) -> Result<&'static Utf8Path, LaunchErr
     })
 }
 
-/// What the helper seals.
-fn seal_plan(verified: &Verified) -> SealPlan {
+/// What is sealed of a snapshot.
+pub(crate) fn seal_plan(verified: &Verified) -> SealPlan {
     let Size { bytes, inodes } = Size::of(verified.manifest());
     SealPlan { digest: verified.digest(), bytes, inodes }
 }

@@ -13,6 +13,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use camino::Utf8Path;
 use nix::mount::{MsFlags, mount};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, fsconfig_create, fsconfig_set_string, fsmount,
+    fsopen, move_mount,
+};
 use skillfreeze_manifest::{
     Check, CheckOptions, Digest, FileEntry, MANIFEST_FILE, PackageEntry, Silent, Sink, Stamp, check_snapshot,
 };
@@ -26,16 +30,44 @@ use crate::size::directories;
 const SPARE_BYTES: u64 = 64 << 10;
 const SPARE_INODES: u64 = 64;
 
+/// What a list of mounts calls a stage, and the mode of its root.
+const SOURCE: &str = "skillfreeze";
+const MODE: &str = "0555";
+
 /// Mounts an empty stage over the directory `at`.
 ///
 /// # Errors
 /// What mount(2) says.
 pub(crate) fn make(at: &Utf8Path, size: Size) -> io::Result<OwnedFd> {
-    let (bytes, inodes) = (size.bytes + SPARE_BYTES, size.inodes * 2 + SPARE_INODES);
-    let options = format!("mode=0555,size={bytes},nr_inodes={inodes}");
+    let (bytes, inodes) = limits(size);
+    let options = format!("mode={MODE},size={bytes},nr_inodes={inodes}");
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
-    mount(Some("skillfreeze"), at.as_std_path(), Some("tmpfs"), flags, Some(options.as_str()))?;
+    mount(Some(SOURCE), at.as_std_path(), Some("tmpfs"), flags, Some(options.as_str()))?;
     Ok(openat(CWD, at.as_std_path(), OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Mounts an empty stage over an open directory, wherever the path that led there leads by now.
+///
+/// # Errors
+/// What fsopen(2), fsconfig(2), fsmount(2) and move_mount(2) say.
+pub(crate) fn make_over(at: &OwnedFd, size: Size) -> io::Result<OwnedFd> {
+    let (bytes, inodes) = limits(size);
+    let made = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&made, "source", SOURCE)?;
+    fsconfig_set_string(&made, "mode", MODE)?;
+    fsconfig_set_string(&made, "size", bytes.to_string())?;
+    fsconfig_set_string(&made, "nr_inodes", inodes.to_string())?;
+    fsconfig_create(&made)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    let stage = fsmount(&made, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+    let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(&stage, "", at, "", both)?;
+    Ok(stage)
+}
+
+/// Bytes and inodes that a stage may hold.
+fn limits(size: Size) -> (u64, u64) {
+    (size.bytes + SPARE_BYTES, size.inodes * 2 + SPARE_INODES)
 }
 
 /// Makes the whole file system read-only, for every mount of it there is or will be.

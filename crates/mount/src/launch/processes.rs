@@ -110,9 +110,13 @@ impl Launch {
                 let source = io::Error::from_raw_os_error(errno);
                 Err(LaunchError::NotStarted { program: program.unwrap_or_default(), source })
             }
-            Some(Report::Started | Report::Watching { .. } | Report::Checked { .. }) => {
-                Err(LaunchError::Lost)
-            }
+            Some(
+                Report::Started
+                | Report::Watching { .. }
+                | Report::Checked { .. }
+                | Report::Unmapped
+                | Report::Swapped { .. },
+            ) => Err(LaunchError::Lost),
             Some(Report::Sealed { .. }) | None if matches!(self.plan.backend, Backend::Bubblewrap(_)) => {
                 Err(running.refusal())
             }
