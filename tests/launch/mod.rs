@@ -16,6 +16,7 @@ mod signals;
 mod sources;
 mod status;
 mod swap;
+mod terminal;
 mod user;
 
 use std::ffi::OsStr;

@@ -96,6 +96,7 @@ fn the_record_describes_the_launch() {
                 "network",
                 "required",
                 "skills_path",
+                "terminal",
                 "user",
                 "working_directory"
             ]

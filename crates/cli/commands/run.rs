@@ -82,6 +82,9 @@ pub(crate) struct Run {
     /// Keep what the command writes to $SKILL_EXTENSIONS_DIR in this directory
     #[arg(long, value_name = "DIR")]
     extensions: Option<Utf8PathBuf>,
+    /// Give the command this terminal, with job control
+    #[arg(long)]
+    tty: bool,
     /// Whom the command runs as, by name or number, when root starts it [default: the workspace's
     /// owner, else 65534]
     #[arg(long, value_name = "USER[:GROUP]")]

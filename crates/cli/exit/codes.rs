@@ -102,11 +102,12 @@ const STATUSES: [(u8, &[&str]); 6] = [
 ];
 
 /// Beginnings of codes that all have one status.
-const PREFIXES: [(&str, u8); 5] = [
+const PREFIXES: [(&str, u8); 6] = [
     ("bind-", USAGE),
     ("mount-target-", USAGE),
     ("bwrap-", UNAVAILABLE),
     ("seal-", UNAVAILABLE),
+    ("terminal-", USAGE),
     ("userns-", UNAVAILABLE),
 ];
 

@@ -72,6 +72,8 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         "integrity" => "do not use it: prepare the snapshot again, or get it again from where it came",
         "integrity-after-run" => "do not trust what the command did; find out what writes to the snapshot",
         "source-appeared" => "look at it before the next run: the command may have planted it",
+        "terminal-missing" => "start it in a terminal, or leave `--tty` out",
+        "terminal-unsupported" => "leave `--tty` out: the command then has a session of its own",
         "user-root" => "name an ordinary user with `--user`",
         "user-not-permitted" => "leave `--user` out, or start as root",
         "mount-not-visible" => "the command's user must be able to read the snapshot",

@@ -16,6 +16,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) snapshot: SnapshotSource<'a>,
     /// The number of the descriptor of the first [`Mount::Bind`]; the others follow in order.
     pub(crate) first_bind: RawFd,
+    /// The number of the descriptor of the system-call filter, where the command has a terminal.
+    pub(crate) filter: Option<RawFd>,
 }
 
 /// How bubblewrap reaches the snapshot.
@@ -46,7 +48,11 @@ pub(crate) fn arguments(plan: &LaunchPlan, sources: &Sources<'_>) -> Vec<OsStrin
     }
     arguments.push(["--chdir", plan.working_directory.as_str()]);
     // The first process inside is ours: it checks, starts the command and reaps what it leaves.
-    arguments.push(["--new-session", "--as-pid-1"]);
+    match sources.filter {
+        Some(number) => arguments.push(["--seccomp", &number.to_string(), "--as-pid-1"]),
+        // In a session of its own, the command cannot reach the caller's terminal.
+        None => arguments.push(["--new-session", "--as-pid-1"]),
+    }
     arguments.0
 }
 

@@ -74,6 +74,7 @@ fn full() -> LaunchRequest {
         extensions: None,
         user: None,
         names: Names::default(),
+        terminal: false,
         keep: vec![5],
         store: Some("/home/u/store".into()),
         guards: vec![
@@ -117,7 +118,7 @@ fn try_plan(request: &LaunchRequest, host: &Host) -> Result<LaunchPlan, PlanErro
 /// The options, one with its arguments a line.
 fn lines(plan: &LaunchPlan, snapshot: SnapshotSource<'_>) -> String {
     let mut text = String::new();
-    for argument in arguments(plan, &Sources { snapshot, first_bind: 72 }) {
+    for argument in arguments(plan, &Sources { snapshot, first_bind: 72, filter: None }) {
         let argument = argument.into_string().unwrap();
         let starts_option = argument.starts_with("--");
         text.push(if starts_option { '\n' } else { ' ' });

@@ -15,8 +15,9 @@ use rustix::process::{
     DumpableBehavior, Pid, Resource, Rlimit, WaitOptions, getrlimit, set_dumpable_behavior, setrlimit, wait,
 };
 
-use crate::protocol::{InnerPlan, Numbers, Report, receive};
+use crate::protocol::{FOREGROUND, Ground, InnerPlan, Numbers, Report, receive};
 use crate::selfcheck;
+use crate::terminal;
 
 /// Runs the inner process; its status means nothing, the reports say it all.
 pub(crate) fn run(numbers: Numbers) -> i32 {
@@ -67,7 +68,11 @@ fn supervise(plan: &InnerPlan, report: &File, control: File) -> Result<Report, R
         start(plan).map_err(|error| Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) })?;
     tell(Report::Started)?;
     relay_signals(control, command);
-    Ok(reap_until(command))
+    let stopped = |signal| {
+        // If `main` is gone, so is the sandbox.
+        let _ = Report::Stopped { signal }.send(report);
+    };
+    Ok(reap_until(command, plan.terminal.is_some().then_some(&stopped)))
 }
 
 /// Starts the command in a process group of its own, so that a signal reaches what it started too,
@@ -79,7 +84,11 @@ fn start(plan: &InnerPlan) -> io::Result<Pid> {
     let (program, arguments) = plan.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
     command.args(arguments).env_clear().envs(plan.environment.iter().map(|(name, value)| (name, value)));
-    let child = command.process_group(0).spawn()?;
+    command.process_group(0);
+    if plan.terminal == Some(Ground::Foreground) {
+        skillfreeze_sys::take_terminal(&mut command);
+    }
+    let child = command.spawn()?;
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     id.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
@@ -90,7 +99,10 @@ fn relay_signals(mut control: File, command: Pid) {
     thread::spawn(move || {
         let mut number = [0];
         while control.read_exact(&mut number).is_ok() {
-            if let Ok(signal) = Signal::try_from(i32::from(number[0])) {
+            if number[0] == FOREGROUND {
+                // A terminal that is gone is for the command to notice.
+                let _ = terminal::make_foreground(command);
+            } else if let Ok(signal) = Signal::try_from(i32::from(number[0])) {
                 // The command may have ended just now.
                 let _ = killpg(nix::unistd::Pid::from_raw(command.as_raw_nonzero().get()), signal);
             }
@@ -100,15 +112,20 @@ fn relay_signals(mut control: File, command: Pid) {
 }
 
 /// Reaps every child, also those that the command left behind, until the command itself has ended.
-fn reap_until(command: Pid) -> Report {
+/// Tells `stopped` each time that it is stopped.
+fn reap_until(command: Pid, stopped: Option<&dyn Fn(i32)>) -> Report {
+    let options = if stopped.is_some() { WaitOptions::UNTRACED } else { WaitOptions::empty() };
     loop {
-        match wait(WaitOptions::empty()) {
+        match wait(options) {
             Ok(Some((pid, status))) if pid == command => {
                 if let Some(status) = status.exit_status() {
                     return Report::Exited { status };
                 }
                 if let Some(signal) = status.terminating_signal() {
                     return Report::Killed { signal };
+                }
+                if let (Some(signal), Some(stopped)) = (status.stopping_signal(), stopped) {
+                    stopped(signal);
                 }
             }
             Ok(_) | Err(Errno::INTR) => {}

@@ -190,6 +190,10 @@ impl Launch {
         let mut noexec = false;
         while let Some(report) = running.next_report() {
             match &report {
+                Report::Stopped { signal } => {
+                    running.stop(*signal);
+                    continue;
+                }
                 Report::Checked { skills, probes, noexec: found } => {
                     noexec = *found;
                     record.checks.inside = Some(InsideRecord { skills: *skills, probes: *probes, noexec });
@@ -199,6 +203,7 @@ impl Launch {
                 }
                 Report::Started => {
                     *has_started = true;
+                    running.started();
                     status.send(&Event::Started);
                 }
                 _ => {}
@@ -221,7 +226,7 @@ impl Launch {
                 let source = io::Error::from_raw_os_error(errno);
                 Err(LaunchError::NotStarted { program: program.unwrap_or_default(), source })
             }
-            Some(Report::Started | Report::Checked { .. }) => Err(LaunchError::Lost),
+            Some(Report::Started | Report::Stopped { .. } | Report::Checked { .. }) => Err(LaunchError::Lost),
             Some(Report::Sealed { .. }) | None => Err(running.refusal()),
         }
     }

@@ -30,6 +30,9 @@ pub enum LaunchError {
         /// Which stream.
         name: &'static str,
     },
+    /// Standard input is no terminal that could be lent to the command.
+    #[error("standard input is not the terminal of this session")]
+    NoTerminal(#[source] io::Error),
     /// The helper, or the first process inside, could not do its part.
     #[error("cannot start the sandbox: {doing}: {message}")]
     Helper {
@@ -134,6 +137,7 @@ impl LaunchError {
             Self::Record(_) => "record-not-written",
             Self::Start { .. } | Self::Helper { .. } => "sandbox-start",
             Self::Directory { .. } => "stream-directory",
+            Self::NoTerminal(_) => "terminal-missing",
             Self::Refused { refusal, .. } => refusal.code,
             Self::Bubblewrap { .. } => "bwrap-failed",
             Self::StageUnavailable { .. } => "seal-unavailable",

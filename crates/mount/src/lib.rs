@@ -45,6 +45,7 @@ mod bind;
 mod bubblewrap;
 mod descriptors;
 mod exit;
+mod filter;
 #[cfg(test)]
 mod golden;
 mod guard;
@@ -66,6 +67,7 @@ mod selfcheck;
 mod signals;
 mod stage;
 mod status;
+mod terminal;
 mod verify;
 
 pub use alias::expand_argument;

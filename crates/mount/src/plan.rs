@@ -19,6 +19,7 @@ use self::mounts::plan_mounts;
 use self::user::choose_user;
 use crate::alias::expand_argument;
 use crate::bind::{Bind, normal_target};
+use crate::filter::Machine;
 use crate::host::{Bubblewrap, Host};
 use crate::integrity::{Integrity, Method, STRONGEST, Sandbox, Seal};
 use crate::plan_error::PlanError;
@@ -55,6 +56,8 @@ pub struct LaunchPlan {
     pub user: (u32, u32),
     /// Whether the caller is root, so that the helper must become `user` before bubblewrap starts.
     pub drops_privileges: bool,
+    /// Whether the command has the caller's terminal.
+    pub terminal: bool,
     /// Where the command starts.
     pub working_directory: Utf8PathBuf,
     /// The command.
@@ -124,6 +127,9 @@ impl LaunchPlan {
         if let Some(required) = request.require.filter(|required| *required > STRONGEST) {
             return Err(PlanError::Integrity { required, available: STRONGEST });
         }
+        if request.terminal && Machine::own().is_none() {
+            return Err(PlanError::Terminal);
+        }
         if !host.bubblewrap.binds_descriptors {
             let Bubblewrap { path, version, .. } = host.bubblewrap.clone();
             return Err(PlanError::NoDescriptorBind { path, version });
@@ -166,6 +172,7 @@ impl LaunchPlan {
             network: request.network,
             user,
             drops_privileges: host.user.0 == 0,
+            terminal: request.terminal,
             working_directory: request
                 .workspace
                 .as_ref()

@@ -26,6 +26,9 @@ pub enum PlanError {
         /// What was asked for.
         sandbox: Sandbox,
     },
+    /// There is no filter here that keeps a command from typing into the caller's terminal.
+    #[error("the command cannot have the terminal on this kind of processor")]
+    Terminal,
     /// A bind is refused.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -80,6 +83,7 @@ impl PlanError {
             Self::NoCommand => "no-command",
             Self::Integrity { .. } => "integrity-unavailable",
             Self::Sandbox { .. } => "sandbox-unavailable",
+            Self::Terminal => "terminal-unsupported",
             Self::Bind(error) => error.code(),
             Self::UserRoot => "user-root",
             Self::UserOther { .. } => "user-not-permitted",

@@ -21,6 +21,9 @@ pub(crate) const HELPER: &str = "__skillfreeze-helper";
 /// The first argument of the program when it is started as `inner`.
 pub(crate) const INNER: &str = "__skillfreeze-inner";
 
+/// The byte of the pipe with signals that makes the command's group the terminal's foreground group.
+pub(crate) const FOREGROUND: u8 = 0;
+
 /// The numbers of the descriptors that a launch hands down.
 ///
 /// They lie above all that the caller wants kept, so that those stay at their own numbers.
@@ -117,6 +120,8 @@ pub(crate) struct HelperPlan {
     pub(crate) seal: Option<SealPlan>,
     /// Whom to become first, when root has started it.
     pub(crate) identity: Option<Identity>,
+    /// Whether the command has the caller's terminal.
+    pub(crate) terminal: bool,
 }
 
 /// What is staged.
@@ -137,6 +142,15 @@ pub(crate) struct Identity {
     pub(crate) user: u32,
     /// The numeric group.
     pub(crate) group: u32,
+}
+
+/// Where a command that has the caller's terminal begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Ground {
+    /// It gets what is typed.
+    Foreground,
+    /// It is stopped when it reads.
+    Background,
 }
 
 /// What the first process inside the sandbox does.
@@ -160,6 +174,8 @@ pub(crate) struct InnerPlan {
     pub(crate) manifest: Digest,
     /// The packages in it.
     pub(crate) skills: Vec<SkillId>,
+    /// Where the command begins, if it has the caller's terminal.
+    pub(crate) terminal: Option<Ground>,
 }
 
 /// What the helper and the inner process report.
@@ -182,6 +198,8 @@ pub(crate) enum Report {
     NotStarted { errno: i32 },
     /// The command runs.
     Started,
+    /// A signal has stopped it; told only where it has the caller's terminal.
+    Stopped { signal: i32 },
     /// It ended by itself.
     Exited { status: i32 },
     /// A signal ended it.
@@ -246,6 +264,7 @@ mod tests {
             identity: Some((1, 2)),
             manifest: Digest::of(b""),
             skills: Vec::new(),
+            terminal: None,
         };
         let read: InnerPlan = serde_json::from_slice(&serde_json::to_vec(&plan).unwrap()).unwrap();
         assert_eq!((read.command, read.environment), (plan.command, plan.environment));

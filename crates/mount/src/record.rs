@@ -134,6 +134,9 @@ pub struct LaunchRecord {
     pub network: Network,
     /// The numeric user and group of the command.
     pub user: (u32, u32),
+    /// Whether it had the caller's terminal.
+    #[serde(default)]
+    pub terminal: bool,
     /// The names of its environment variables, not their values.
     pub environment: Vec<String>,
     /// The digest of the program and its arguments, each ended by a NUL.
@@ -251,6 +254,7 @@ impl RunRecord {
                 mounts: plan.mounts.clone(),
                 network: plan.network,
                 user: plan.user,
+                terminal: plan.terminal,
                 environment: plan.environment.keys().map(|key| name(key)).collect(),
                 argv_digest: Digest::of(&argv),
                 working_directory: plan.working_directory.clone(),

@@ -37,6 +37,8 @@ pub struct LaunchRequest {
     pub user: Option<(u32, u32)>,
     /// How the two directories are called.
     pub names: Names,
+    /// Whether the command has the caller's terminal, at its standard input.
+    pub terminal: bool,
     /// Descriptors that the command keeps beside the first three.
     pub keep: Vec<i32>,
     /// The store's root, which no bind may touch.
@@ -65,6 +67,7 @@ impl LaunchRequest {
             extensions: None,
             user: None,
             names: Names::default(),
+            terminal: false,
             keep: Vec::new(),
             store: None,
             guards: Vec::new(),

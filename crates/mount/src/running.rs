@@ -16,14 +16,18 @@ use skillfreeze_manifest::{EntryKind, Stamp};
 use crate::bind::{Bind, overlaps};
 use crate::bubblewrap::{SnapshotSource, Sources, arguments, explain};
 use crate::descriptors::{make_room, open_bind, open_own_program, refuse_directories};
+use crate::filter;
 use crate::host::kind_at;
 use crate::integrity::Method;
 use crate::launch_error::LaunchError;
 use crate::memory_files::MemoryFiles;
 use crate::plan::LaunchPlan;
-use crate::protocol::{HELPER, HelperPlan, Identity, InnerPlan, Numbers, Report, SealPlan, memory_file};
+use crate::protocol::{
+    Ground, HELPER, HelperPlan, Identity, InnerPlan, Numbers, Report, SealPlan, memory_file,
+};
 use crate::signals::SignalRelay;
 use crate::stage::Size;
+use crate::terminal::Terminal;
 use crate::verify::Verified;
 
 /// Directories over which the helper mounts the snapshot, in its own mount namespace; the first that no
@@ -43,6 +47,8 @@ pub(crate) struct Running {
     reports: BufReader<File>,
     /// Passes signals on; its end is the end of everything inside.
     relay: Option<SignalRelay>,
+    /// The caller's terminal, if the command has it.
+    terminal: Option<Terminal>,
     messages: File,
 }
 
@@ -57,9 +63,13 @@ impl Running {
     ) -> Result<Self, LaunchError> {
         let fail = |doing| move |source| LaunchError::Start { doing, source };
         refuse_directories()?;
+        let ground = plan.terminal.then(Terminal::look).transpose()?;
+        let filter = filter::Machine::own().filter(|_| plan.terminal).map(filter::program);
         let numbers = Numbers::above(&plan.keep);
         let binds: Vec<&Bind> = plan.binds().collect();
         let lent = binds.len() + files.as_ref().map_or(0, MemoryFiles::len);
+        let last = numbers.first_bind().saturating_add(RawFd::try_from(lent).unwrap_or(RawFd::MAX / 2));
+        let lent = lent + usize::from(filter.is_some());
         make_room(numbers, lent)?;
         let identity = plan.drops_privileges.then_some(Identity { user: plan.user.0, group: plan.user.1 });
         let seal = (plan.how == Method::StagedTmpfs).then(|| seal_plan(verified));
@@ -71,13 +81,16 @@ impl Running {
             (None, Some(stage)) => SnapshotSource::Staged(stage),
             (None, None) => SnapshotSource::Handle(numbers.snapshot()),
         };
-        let arguments = arguments(plan, &Sources { snapshot, first_bind: numbers.first_bind() });
+        let arguments = arguments(
+            plan,
+            &Sources { snapshot, first_bind: numbers.first_bind(), filter: filter.as_ref().map(|_| last) },
+        );
         if arguments.len() > MAX_ARGUMENTS {
             let (actual, limit) = (arguments.len(), MAX_ARGUMENTS);
             return Err(LaunchError::TooManyFiles { actual, limit });
         }
         let arguments = join_nul(&arguments);
-        let inner = inner_plan(plan, verified, soft_limit).map_err(fail("examining the snapshot"))?;
+        let inner = inner_plan(plan, verified, soft_limit, ground).map_err(fail("examining the snapshot"))?;
         let helper = HelperPlan {
             bubblewrap: plan.backend.path.clone(),
             binds: lent,
@@ -85,6 +98,7 @@ impl Running {
             stage: stage.map(Utf8Path::to_owned),
             seal,
             identity,
+            terminal: plan.terminal,
         };
         let json = |value: Result<Vec<u8>, serde_json::Error>| value.map_err(io::Error::from);
         let memory = |name, bytes: io::Result<Vec<u8>>| bytes.and_then(|bytes| memory_file(name, &bytes));
@@ -111,6 +125,7 @@ impl Running {
         // Once bubblewrap has them, nothing here keeps their memory.
         let files = files.into_iter().flat_map(MemoryFiles::into_descriptors).map(Ok);
         handed.extend((numbers.first_bind()..).zip(binds.chain(files)));
+        handed.extend(filter.map(|bytes| (last, memory("filter", Ok(bytes)).map(OwnedFd::from))));
         let mappings = handed
             .into_iter()
             .map(|(child_fd, parent_fd)| parent_fd.map(|parent_fd| FdMapping { parent_fd, child_fd }))
@@ -133,8 +148,12 @@ impl Running {
         drop(command);
         let end_of_child = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).ok();
         let reports = BufReader::new(File::from(reports));
-        let mut running = Self { child, end_of_child, reports, relay: None, messages };
-        running.relay = Some(SignalRelay::new(&File::from(control)).map_err(fail("relaying signals"))?);
+        let mut running = Self { child, end_of_child, reports, relay: None, terminal: None, messages };
+        let control = File::from(control);
+        // Before there is a thread that relays signals, so that it stops nothing.
+        let terminal = ground.map(|_| Terminal::lend(&control)).transpose();
+        running.terminal = terminal.map_err(fail("lending the terminal"))?;
+        running.relay = Some(SignalRelay::new(&control).map_err(fail("relaying signals"))?);
         Ok(running)
     }
 
@@ -147,6 +166,23 @@ impl Running {
         match self.reports.read_line(&mut line) {
             Ok(read) if read > 0 => serde_json::from_str(&line).ok(),
             _ => None,
+        }
+    }
+
+    /// The command runs.
+    pub(crate) fn started(&self) {
+        if let Some(terminal) = &self.terminal {
+            terminal.started();
+        }
+    }
+
+    /// A signal has stopped the command: stops this process too, until it is continued.
+    pub(crate) fn stop(&mut self, signal: i32) {
+        if let Some(terminal) = &mut self.terminal
+            && terminal.stop(signal).is_err()
+        {
+            // Nothing would ever continue the command; without the pipe everything inside ends.
+            (self.relay, self.terminal) = (None, None);
         }
     }
 
@@ -173,7 +209,7 @@ impl Running {
     /// process inside ends by itself when nobody can relay signals to it any more.
     fn end_the_rest(&mut self) {
         self.end_of_child = None;
-        self.relay = None;
+        (self.relay, self.terminal) = (None, None);
         // There may be nobody left.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
     }
@@ -181,7 +217,7 @@ impl Running {
     /// Waits for the helper and so for bubblewrap, once everything inside has ended.
     pub(crate) fn wait(&mut self) -> io::Result<()> {
         let waited = self.child.wait();
-        self.relay = None;
+        (self.relay, self.terminal) = (None, None);
         waited.map(drop)
     }
 
@@ -222,7 +258,12 @@ fn seal_plan(verified: &Verified) -> SealPlan {
     SealPlan { digest: verified.digest(), bytes, inodes }
 }
 
-fn inner_plan(plan: &LaunchPlan, verified: &Verified, soft_limit: Option<u64>) -> io::Result<InnerPlan> {
+fn inner_plan(
+    plan: &LaunchPlan,
+    verified: &Verified,
+    soft_limit: Option<u64>,
+    terminal: Option<Ground>,
+) -> io::Result<InnerPlan> {
     let Stamp { device, inode, .. } = Stamp::of(verified)?;
     Ok(InnerPlan {
         command: plan.command.clone(),
@@ -234,6 +275,7 @@ fn inner_plan(plan: &LaunchPlan, verified: &Verified, soft_limit: Option<u64>) -
         identity: (plan.how != Method::SealedMemfd).then_some((device, inode)),
         manifest: plan.snapshot,
         skills: plan.skills.clone(),
+        terminal,
     })
 }
 

@@ -54,6 +54,7 @@ impl Run {
             extensions_variable: self.extensions_var.clone(),
             extensions_dir: self.extensions_dir.clone(),
         };
+        request.terminal = self.tty;
         request.keep = self.keep_fd.clone();
         request.store = context.root().ok().and_then(|root| canonical(&root).ok());
         request.guards = self.guards(sources);
