@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use skillfreeze::catalog::{DiscoveryError, ScanError};
 use skillfreeze::manifest::{Diagnostic, Severity};
 use skillfreeze::mount::{
-    BindError, BubblewrapError, Event, LaunchError, PlanError, StatusWriter, VerifyError,
+    BindError, BubblewrapError, Event, LaunchError, PlanError, RootfsError, StatusWriter, VerifyError,
 };
 use skillfreeze::preparer::{FreezeError, ReferenceError, ResolveError};
 use skillfreeze::store::{AddError, PackageError, StoreError};
@@ -251,6 +251,12 @@ impl From<BubblewrapError> for Failure {
 
 impl From<BindError> for Failure {
     fn from(error: BindError) -> Self {
+        Self::of(error.code(), &error)
+    }
+}
+
+impl From<RootfsError> for Failure {
+    fn from(error: RootfsError) -> Self {
         Self::of(error.code(), &error)
     }
 }

@@ -71,6 +71,8 @@ fn full() -> LaunchRequest {
         ],
         network: Network::Host,
         environment: environment.map(|(name, value)| (name.into(), value.into())).into(),
+        rootfs: None,
+        in_place: false,
         extensions: None,
         user: None,
         names: Names::default(),

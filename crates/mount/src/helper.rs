@@ -23,7 +23,10 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, kill_current_process_group, pidfd_open, set_parent_process_death_signal,
 };
 
-use crate::protocol::{HelperPlan, INNER, Identity, InnerPlan, Numbers, Report, SealPlan, receive, replace};
+use crate::cover::cover;
+use crate::protocol::{
+    Covered, HelperPlan, INNER, Identity, InnerPlan, Numbers, Report, SealPlan, receive, replace,
+};
 use crate::stage::{self, Size};
 
 /// What kept the helper from starting bubblewrap.
@@ -98,7 +101,10 @@ fn start_bubblewrap(numbers: Numbers, report: &File, control: &OwnedFd) -> Resul
         let snapshot =
             skillfreeze_sys::inherited(numbers.snapshot()).map_err(during("taking the snapshot"))?;
         match &plan.seal {
-            Some(seal) => seal_at(at, snapshot, seal, plan.identity.is_some(), numbers, report)?,
+            Some(seal) => {
+                let stage = seal_at(at, snapshot, seal, plan.identity.is_some(), numbers, report)?;
+                cover_all(&plan.covered, &stage)?;
+            }
             None => mount_at(at, snapshot)?,
         }
     }
@@ -151,7 +157,7 @@ fn seal_at(
     is_root: bool,
     numbers: Numbers,
     report: &File,
-) -> Result<(), Failed> {
+) -> Result<OwnedFd, Failed> {
     let size = Size { bytes: seal.bytes, inodes: seal.inodes };
     let stage = enter_namespaces(is_root)
         .and_then(|()| stage::make(at, size).map_err(during("mounting the stage")))
@@ -168,7 +174,18 @@ fn seal_at(
     inner.identity = Some(stage::identity(&stage).map_err(during("looking at the stage"))?);
     replace(numbers.inner_plan(), "inner-plan", &inner).map_err(during("passing the plan on"))?;
     let told = Report::Sealed { files: check.files, bytes: check.bytes };
-    told.send(report).map_err(during("reporting"))
+    told.send(report).map_err(during("reporting"))?;
+    Ok(stage)
+}
+
+/// Mounts the stage in the place of source roots as well.
+fn cover_all(roots: &[Covered], stage: &OwnedFd) -> Result<(), Failed> {
+    for root in roots {
+        cover(root, stage).map_err(|error| {
+            Failed::Told(Report::InPlaceFailed { message: format!("`{}`: {error}", root.root) })
+        })?;
+    }
+    Ok(())
 }
 
 /// Makes a mount namespace of the helper's own; for an ordinary user in a user namespace that has this

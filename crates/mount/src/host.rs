@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "answers questions about paths of the host")]
 mod bubblewrap;
 mod guarded;
+mod rootfs;
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -13,6 +14,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use skillfreeze_manifest::EntryKind;
 
 pub use self::bubblewrap::{Bubblewrap, BubblewrapChoice, BubblewrapError};
+pub use self::rootfs::{Rootfs, RootfsError};
 use crate::bind::{Bind, BindError};
 use crate::memory;
 

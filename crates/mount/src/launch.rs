@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use skillfreeze_manifest::Progress;
 
 use crate::descriptors::{make_room, soft_limit};
@@ -84,7 +84,12 @@ impl Launch {
         let plan = LaunchPlan::new(&verified, &request, host)?;
         let LaunchRequest { require: required, seal, mut guards, .. } = request;
         // What the command cannot reach, it cannot have changed.
-        guards.retain(|guard| plan.binds().any(|bind| guard.is_exposed_by(bind)));
+        let is_covered = |guard: &Guard| {
+            let canonical = guard.found.as_ref().map(|found| &found.canonical);
+            plan.covered.iter().any(|root| Some(&root.canonical) == canonical)
+        };
+        // What the snapshot covers is uncovered where somebody else exchanges it.
+        guards.retain(|guard| is_covered(guard) || plan.binds().any(|bind| guard.is_exposed_by(bind)));
         let kernel = host.kernel.clone();
         Ok(Self { verified, plan, required, seal, guards, kernel, memory: host.memory })
     }
@@ -147,9 +152,13 @@ impl Launch {
         has_started: &mut bool,
     ) -> Result<Ended, LaunchError> {
         let soft_limit = soft_limit();
+        let is_in_place = self.plan.places().count() > 1;
         if self.plan.how != Method::SealedMemfd {
             let started = Running::start(&self.plan, &self.verified, None, soft_limit);
             match started.and_then(|running| self.follow(running, record, status, has_started)) {
+                Err(LaunchError::StageUnavailable { doing, message }) if is_in_place => {
+                    return Err(LaunchError::InPlace { message: format!("{doing}: {message}") });
+                }
                 Err(LaunchError::StageUnavailable { .. }) if self.seal.is_none() => {}
                 done => return done,
             }
@@ -174,7 +183,8 @@ impl Launch {
 
     fn planned(&self, run: &str) -> Event {
         let LaunchPlan { snapshot, integrity, how, .. } = self.plan;
-        Event::Planned { run: run.to_owned(), snapshot, integrity, how }
+        let in_place = self.plan.places().skip(1).map(Utf8Path::to_owned).collect();
+        Event::Planned { run: run.to_owned(), snapshot, integrity, how, in_place }
     }
 
     /// Follows a started sandbox to its end.
@@ -219,6 +229,7 @@ impl Launch {
             Some(Report::StageUnavailable { doing, message }) => {
                 Err(LaunchError::StageUnavailable { doing, message })
             }
+            Some(Report::InPlaceFailed { message }) => Err(LaunchError::InPlace { message }),
             Some(Report::SealFailed { faults }) => Err(LaunchError::Unsealed { faults }),
             Some(Report::CheckFailed { check, detail }) => Err(LaunchError::SelfCheck { check, detail }),
             Some(Report::NotStarted { errno }) => {

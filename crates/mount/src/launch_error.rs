@@ -63,6 +63,12 @@ pub enum LaunchError {
         /// What the system said.
         message: String,
     },
+    /// The stage cannot be mounted in the place of the source roots.
+    #[error("the snapshot cannot be mounted in the place of its sources: {message}")]
+    InPlace {
+        /// Why.
+        message: String,
+    },
     /// bubblewrap does not take as many files one by one.
     #[error(
         "the snapshot has too many files for sealed memory files: bubblewrap would get {actual} arguments, more than {limit}"
@@ -141,6 +147,7 @@ impl LaunchError {
             Self::Refused { refusal, .. } => refusal.code,
             Self::Bubblewrap { .. } => "bwrap-failed",
             Self::StageUnavailable { .. } => "seal-unavailable",
+            Self::InPlace { .. } => "in-place-unavailable",
             Self::TooManyFiles { .. } => "seal-too-many-files",
             Self::TooManyDescriptors { .. } => "descriptor-limit",
             Self::Plan(error) => error.code(),

@@ -43,7 +43,9 @@
 mod alias;
 mod bind;
 mod bubblewrap;
+mod cover;
 mod descriptors;
+mod elf;
 mod exit;
 mod filter;
 #[cfg(test)]
@@ -75,7 +77,7 @@ pub use bind::{Bind, BindError};
 pub use bubblewrap::{Refusal, explain};
 pub use exit::Exit;
 pub use guard::{Guard, Guarded};
-pub use host::{Bubblewrap, BubblewrapChoice, BubblewrapError, Host, SystemEntry};
+pub use host::{Bubblewrap, BubblewrapChoice, BubblewrapError, Host, Rootfs, RootfsError, SystemEntry};
 pub use integrity::{Integrity, Method, STRONGEST, Sandbox, Seal, UnknownName};
 pub use launch::{Ended, Launch, Session};
 pub use launch_error::LaunchError;

@@ -3,6 +3,7 @@
 mod binds;
 mod environment;
 mod mounts;
+mod root;
 mod user;
 
 use std::collections::BTreeMap;
@@ -16,10 +17,12 @@ use self::binds::plan_binds;
 use self::environment::{HOME, check_names, plan_environment};
 pub use self::mounts::Mount;
 use self::mounts::plan_mounts;
+use self::root::Root;
 use self::user::choose_user;
 use crate::alias::expand_argument;
 use crate::bind::{Bind, normal_target};
 use crate::filter::Machine;
+use crate::guard::{Guarded, Protection};
 use crate::host::{Bubblewrap, Host};
 use crate::integrity::{Integrity, Method, STRONGEST, Sandbox, Seal};
 use crate::plan_error::PlanError;
@@ -63,12 +66,18 @@ pub struct LaunchPlan {
     /// The command.
     #[serde(serialize_with = "lossy_list")]
     pub command: Vec<OsString>,
+    /// The directory that the sandbox has as its root instead of this machine's, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rootfs: Option<Utf8PathBuf>,
     /// The names of the directories.
     pub names: Names,
     /// Descriptors that the command keeps.
     pub keep: Vec<i32>,
     /// Live sources that the command can read beside the frozen ones.
     pub live_sources_visible: Vec<Utf8PathBuf>,
+    /// The source roots over which the helper mounts the snapshot.
+    #[serde(skip)]
+    pub(crate) covered: Vec<Guarded>,
     /// What the caller should know.
     pub warnings: Vec<PlanWarning>,
 }
@@ -111,6 +120,15 @@ impl LaunchPlan {
         })
     }
 
+    /// Where the sandbox sees the snapshot, `$SKILLS_DIR` first, then the source roots that it covers.
+    pub fn places(&self) -> impl Iterator<Item = &Utf8Path> {
+        let covered = self.mounts.iter().filter_map(|mount| match mount {
+            Mount::InPlace { target, .. } => Some(target.as_path()),
+            _ => None,
+        });
+        std::iter::once(self.names.skills_dir.as_path()).chain(covered)
+    }
+
     /// The same from plain data: what is at a path of the host is asked of `kind_at` alone.
     pub(crate) fn of(
         snapshot: Snapshot<'_>,
@@ -142,16 +160,21 @@ impl LaunchPlan {
             }
             (None, Some(Integrity::ReadOnly | Integrity::Checked)) => (Integrity::ReadOnly, Method::Bind),
         };
+        if request.in_place && how != Method::StagedTmpfs {
+            return Err(PlanError::InPlace { how });
+        }
         check_memory(how, snapshot.memory, host.memory)?;
         let names = Names {
             skills_dir: normal_target(request.names.skills_dir.clone())?,
             extensions_dir: normal_target(request.names.extensions_dir.clone())?,
             ..request.names.clone()
         };
-        check_names(&names, host)?;
+        let root = Root::of(request, &names, host);
+        check_names(&names, &root)?;
         let mut warnings = Vec::new();
         let user = choose_user(request, host, &mut warnings)?;
-        let (binds, live_sources_visible) = plan_binds(&snapshot, request, &names, host, kind_at)?;
+        let Protection { mounts: binds, visible: live_sources_visible, covered } =
+            plan_binds(&snapshot, request, &names, &root, kind_at)?;
         if !live_sources_visible.is_empty() {
             warnings.push(PlanWarning::LiveSourcesVisible { paths: live_sources_visible.clone() });
         }
@@ -167,7 +190,7 @@ impl LaunchPlan {
             integrity,
             how,
             backend: host.bubblewrap.clone(),
-            mounts: plan_mounts(request, &names, host, binds),
+            mounts: plan_mounts(request, &names, root, binds),
             environment: plan_environment(request, &names, integrity)?,
             network: request.network,
             user,
@@ -178,9 +201,11 @@ impl LaunchPlan {
                 .as_ref()
                 .map_or_else(|| HOME.into(), |bind| bind.target.clone()),
             command,
+            rootfs: request.rootfs.as_ref().map(|rootfs| rootfs.path.clone()),
             names,
             keep: request.keep.clone(),
             live_sources_visible,
+            covered,
             warnings,
         })
     }

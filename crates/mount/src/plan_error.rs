@@ -3,7 +3,7 @@
 use camino::Utf8PathBuf;
 
 use crate::bind::BindError;
-use crate::integrity::{Integrity, Sandbox};
+use crate::integrity::{Integrity, Method, Sandbox};
 
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +51,35 @@ pub enum PlanError {
         /// The directory of the system.
         shown: Utf8PathBuf,
     },
+    /// The directory that is to be the root is, holds or lies in something that the command can write.
+    #[error("the root `{path}` is, holds or lies in `{bind}`, which the command can write")]
+    RootfsWritable {
+        /// The root directory.
+        path: Utf8PathBuf,
+        /// What is bound.
+        bind: Utf8PathBuf,
+    },
+    /// The snapshot cannot be mounted over the source roots with this way to keep it as it is.
+    #[error(
+        "the snapshot can be mounted in place of its sources with `staged-tmpfs` alone, not with `{how}`"
+    )]
+    InPlace {
+        /// The way that was asked for.
+        how: Method,
+    },
+    /// The command is lent no source root over which the snapshot could be mounted.
+    #[error(
+        "there is no source of skills in what the command is lent, so nothing to mount the snapshot over"
+    )]
+    InPlaceNothing,
+    /// What is to be bound lies in a source root over which the snapshot is mounted.
+    #[error("cannot bind `{path}`: the snapshot is mounted over `{root}`")]
+    InPlaceBind {
+        /// What is to be bound.
+        path: Utf8PathBuf,
+        /// The source root.
+        root: Utf8PathBuf,
+    },
     /// A variable has a name that none can have, or one that this program sets.
     #[error("the environment variable `{}` cannot be set", .name.escape_debug())]
     Variable {
@@ -88,6 +117,10 @@ impl PlanError {
             Self::UserRoot => "user-root",
             Self::UserOther { .. } => "user-not-permitted",
             Self::StoreShown { .. } => "store-shown",
+            Self::RootfsWritable { .. } => "rootfs-writable",
+            Self::InPlace { .. } => "in-place-unavailable",
+            Self::InPlaceNothing => "in-place-nothing",
+            Self::InPlaceBind { .. } => "in-place-bind",
             Self::Variable { .. } => "environment-name",
             Self::Memory { .. } => "seal-memory",
             Self::NoDescriptorBind { .. } => "bwrap-too-old",

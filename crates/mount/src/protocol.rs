@@ -120,8 +120,19 @@ pub(crate) struct HelperPlan {
     pub(crate) seal: Option<SealPlan>,
     /// Whom to become first, when root has started it.
     pub(crate) identity: Option<Identity>,
+    /// Source roots over which to mount the stage as well.
+    pub(crate) covered: Vec<Covered>,
     /// Whether the command has the caller's terminal.
     pub(crate) terminal: bool,
+}
+
+/// A source root over which the stage is mounted.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Covered {
+    /// Its canonical path.
+    pub(crate) root: Utf8PathBuf,
+    /// Its device and inode.
+    pub(crate) identity: (u64, u64),
 }
 
 /// What is staged.
@@ -168,6 +179,8 @@ pub(crate) struct InnerPlan {
     pub(crate) user: (u32, u32),
     /// Where the snapshot is mounted.
     pub(crate) skills_dir: Utf8PathBuf,
+    /// Where else.
+    pub(crate) in_place: Vec<Utf8PathBuf>,
     /// Device and inode of the directory that was hashed, where that is what is mounted.
     pub(crate) identity: Option<(u64, u64)>,
     /// The digest of the manifest in it.
@@ -186,6 +199,8 @@ pub(crate) enum Report {
     HelperFailed { doing: String, message: String },
     /// No stage can be mounted here; nothing else was tried.
     StageUnavailable { doing: String, message: String },
+    /// The stage cannot be mounted over a source root.
+    InPlaceFailed { message: String },
     /// The stage holds the snapshot, every byte of it hashed while it was written.
     Sealed { files: u64, bytes: u64 },
     /// What was to be sealed does not match its manifest.
@@ -261,6 +276,7 @@ mod tests {
             descriptors: Some(1024),
             user: (1, 1),
             skills_dir: "/skills".into(),
+            in_place: Vec::new(),
             identity: Some((1, 2)),
             manifest: Digest::of(b""),
             skills: Vec::new(),

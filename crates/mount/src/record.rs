@@ -134,6 +134,9 @@ pub struct LaunchRecord {
     pub network: Network,
     /// The numeric user and group of the command.
     pub user: (u32, u32),
+    /// The directory that it had as its root instead of this machine's, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rootfs: Option<Utf8PathBuf>,
     /// Whether it had the caller's terminal.
     #[serde(default)]
     pub terminal: bool,
@@ -254,6 +257,7 @@ impl RunRecord {
                 mounts: plan.mounts.clone(),
                 network: plan.network,
                 user: plan.user,
+                rootfs: plan.rootfs.clone(),
                 terminal: plan.terminal,
                 environment: plan.environment.keys().map(|key| name(key)).collect(),
                 argv_digest: Digest::of(&argv),

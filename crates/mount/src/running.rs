@@ -17,13 +17,14 @@ use crate::bind::{Bind, overlaps};
 use crate::bubblewrap::{SnapshotSource, Sources, arguments, explain};
 use crate::descriptors::{make_room, open_bind, open_own_program, refuse_directories};
 use crate::filter;
+use crate::guard::Guarded;
 use crate::host::kind_at;
 use crate::integrity::Method;
 use crate::launch_error::LaunchError;
 use crate::memory_files::MemoryFiles;
 use crate::plan::LaunchPlan;
 use crate::protocol::{
-    Ground, HELPER, HelperPlan, Identity, InnerPlan, Numbers, Report, SealPlan, memory_file,
+    Covered, Ground, HELPER, HelperPlan, Identity, InnerPlan, Numbers, Report, SealPlan, memory_file,
 };
 use crate::signals::SignalRelay;
 use crate::stage::Size;
@@ -98,6 +99,7 @@ impl Running {
             stage: stage.map(Utf8Path::to_owned),
             seal,
             identity,
+            covered: plan.covered.iter().map(covered).collect(),
             terminal: plan.terminal,
         };
         let json = |value: Result<Vec<u8>, serde_json::Error>| value.map_err(io::Error::from);
@@ -258,6 +260,10 @@ fn seal_plan(verified: &Verified) -> SealPlan {
     SealPlan { digest: verified.digest(), bytes, inodes }
 }
 
+fn covered(root: &Guarded) -> Covered {
+    Covered { root: root.canonical.clone(), identity: root.identity }
+}
+
 fn inner_plan(
     plan: &LaunchPlan,
     verified: &Verified,
@@ -272,6 +278,7 @@ fn inner_plan(
         descriptors: soft_limit,
         user: plan.user,
         skills_dir: plan.names.skills_dir.clone(),
+        in_place: plan.places().skip(1).map(Utf8Path::to_owned).collect(),
         identity: (plan.how != Method::SealedMemfd).then_some((device, inode)),
         manifest: plan.snapshot,
         skills: plan.skills.clone(),

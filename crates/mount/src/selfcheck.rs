@@ -42,28 +42,38 @@ pub(crate) struct Failed {
 /// Makes the whole check.
 pub(crate) fn run(plan: &InnerPlan) -> Result<Passed, Failed> {
     let skills = &plan.skills_dir;
-    check_identity(plan)?;
+    check_user(plan)?;
     let mut readable = 0;
     for skill in &plan.skills {
         let path = skills.join(skill.as_str()).join(SKILL_FILE);
         read_one_byte(&path).map_err(|error| fail("mount-not-visible", format!("`{path}`: {error}")))?;
         readable += 1;
     }
-    let flags = statvfs(skills.as_std_path())
-        .map_err(|error| fail("mount-not-visible", format!("`{skills}`: {error}")))?
+    let (flags, mut probes) = check_place(plan, skills)?;
+    for place in &plan.in_place {
+        probes += check_place(plan, place)?.1;
+    }
+    probes += probe_system(skills)?;
+    Ok(Passed { skills: readable, probes, noexec: flags.contains(StatVfsMountFlags::NOEXEC) })
+}
+
+/// Checks a place where the snapshot is mounted; gives the mount's flags and the number of probes.
+fn check_place(plan: &InnerPlan, place: &Utf8Path) -> Result<(StatVfsMountFlags, u64), Failed> {
+    check_identity(plan, place)?;
+    let flags = statvfs(place.as_std_path())
+        .map_err(|error| fail("mount-not-visible", format!("`{place}`: {error}")))?
         .f_flag;
     if !flags.contains(StatVfsMountFlags::RDONLY) {
-        return Err(fail("mount-writable", format!("`{skills}` is not mounted read-only")));
+        return Err(fail("mount-writable", format!("`{place}` is not mounted read-only")));
     }
-    let probes = probe_mount(plan)? + probe_system(skills)?;
-    Ok(Passed { skills: readable, probes, noexec: flags.contains(StatVfsMountFlags::NOEXEC) })
+    Ok((flags, probe_mount(plan, place)?))
 }
 
 fn fail(check: &'static str, detail: String) -> Failed {
     Failed { check, detail }
 }
 
-fn check_identity(plan: &InnerPlan) -> Result<(), Failed> {
+fn check_user(plan: &InnerPlan) -> Result<(), Failed> {
     let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     if user != plan.user || user.0 == 0 {
         let ((user, group), planned) = (user, plan.user);
@@ -71,17 +81,18 @@ fn check_identity(plan: &InnerPlan) -> Result<(), Failed> {
             format!("the command would run as {user}:{group} instead of {}:{}", planned.0, planned.1);
         return Err(fail("user", detail));
     }
-    let found = stat(plan.skills_dir.as_std_path())
-        .map_err(|error| fail("mount-not-visible", format!("`{}`: {error}", plan.skills_dir)))?;
+    Ok(())
+}
+
+fn check_identity(plan: &InnerPlan, place: &Utf8Path) -> Result<(), Failed> {
+    let found = stat(place.as_std_path())
+        .map_err(|error| fail("mount-not-visible", format!("`{place}`: {error}")))?;
     #[expect(clippy::useless_conversion, reason = "the fields' types differ among architectures")]
     let identity = (u64::from(found.st_dev), u64::from(found.st_ino));
     if plan.identity.is_some_and(|planned| planned != identity) {
-        return Err(fail(
-            "mount-swapped",
-            format!("`{}` is not the directory that was hashed", plan.skills_dir),
-        ));
+        return Err(fail("mount-swapped", format!("`{place}` is not the directory that was hashed")));
     }
-    let path = plan.skills_dir.join(MANIFEST_FILE);
+    let path = place.join(MANIFEST_FILE);
     let manifest =
         read_manifest(&path).map_err(|error| fail("mount-not-visible", format!("`{path}`: {error}")))?;
     if Digest::of(&manifest) == plan.manifest {
@@ -104,12 +115,12 @@ fn read_one_byte(path: &Utf8Path) -> io::Result<()> {
 }
 
 /// Tries to change the snapshot in ways that only a read-only mount refuses with `EROFS`.
-fn probe_mount(plan: &InnerPlan) -> Result<u64, Failed> {
+fn probe_mount(plan: &InnerPlan, place: &Utf8Path) -> Result<u64, Failed> {
     let file: Utf8PathBuf = match plan.skills.first() {
-        Some(skill) => plan.skills_dir.join(skill.as_str()).join(SKILL_FILE),
-        None => plan.skills_dir.join(MANIFEST_FILE),
+        Some(skill) => place.join(skill.as_str()).join(SKILL_FILE),
+        None => place.join(MANIFEST_FILE),
     };
-    let (file, absent) = (file.as_std_path(), plan.skills_dir.join(ABSENT));
+    let (file, absent) = (file.as_std_path(), place.join(ABSENT));
     let absent = absent.as_std_path();
     let mode = stat(file).map_or(Mode::RUSR, |found| Mode::from_raw_mode(found.st_mode));
     let made = mkdirat(CWD, absent, Mode::RWXU);

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::RawFd;
 
+use camino::Utf8PathBuf;
 use serde::Serialize;
 use skillfreeze_manifest::{Digest, to_canonical_bytes};
 
@@ -29,6 +30,9 @@ pub enum Event {
         integrity: Integrity,
         /// By what means.
         how: Method,
+        /// Where else the command reads it, in the place of source roots.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        in_place: Vec<Utf8PathBuf>,
     },
     /// Every byte was hashed and matches.
     Verified(CheckRecord),
