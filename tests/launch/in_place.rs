@@ -83,7 +83,13 @@ fn the_command_cannot_uncover_the_live_ones() {
         let skills = live(&place);
         let before = tree(place.work("ws"));
         let (busy, read_only) = ("Device or resource busy", "Read-only file system");
-        let table = [
+        let call = |call: &str| {
+            format!(
+                "python3 -c \"import ctypes; libc = ctypes.CDLL(None, use_errno=True)
+libc.{call} and exec('raise OSError(ctypes.get_errno(), \\'refused\\')')\""
+            )
+        };
+        let table: [(&str, &str); 11] = [
             ("cat .claude/skills/extra/SKILL.md", "No such file or directory"),
             ("mv .claude .old", busy),
             ("mv .claude/skills .claude/old", busy),
@@ -91,8 +97,8 @@ fn the_command_cannot_uncover_the_live_ones() {
             ("mkdir .claude/skills/evil", read_only),
             ("echo evil >.claude/skills/extra", read_only),
             ("chmod 755 .claude/skills/demo", read_only),
-            ("umount -l .claude/skills", "must be superuser to unmount."),
-            ("mount -o remount,rw .claude/skills", "must be superuser to use mount."),
+            (&call("umount2(b'.claude/skills', 2)"), "[Errno 1] refused"),
+            (&call("mount(None, b'.claude/skills', None, 0x1020, None)"), "[Errno 1] refused"),
             ("touch .claude/new && rm .claude/new", "OK"),
             ("touch new && rm new", "OK"),
         ];

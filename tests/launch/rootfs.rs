@@ -10,6 +10,7 @@ use serde_json::json;
 use skillfreeze_testing::{Output, directory, file, set_mode};
 
 use super::Place;
+use crate::support::copy_loader;
 
 /// Makes a root with a shell that needs no library, and links to it.
 fn root(place: &Place) -> PathBuf {
@@ -25,43 +26,27 @@ fn root(place: &Place) -> PathBuf {
     root
 }
 
-/// Copies what the program itself needs, unless it is a static build.
-fn with_loader(place: &Place, root: &Path) {
-    let needed = Output::of(Command::new("ldd").arg(place.env.program()));
-    let paths = needed.stdout.split_whitespace().filter(|word| word.starts_with('/'));
-    for path in paths {
-        let copy = root.join(path.trim_start_matches('/'));
-        directory(copy.parent().unwrap());
-        fs::copy(path, &copy).unwrap();
-        set_mode(copy, 0o755);
-    }
-}
-
 #[test]
 fn the_command_has_the_other_roots_programs_and_files() {
     for place in Place::each_way() {
         let root = root(&place);
-        with_loader(&place, &root);
+        copy_loader(&place.env, &root);
         // What is made by the sandbox, what is no file, and what the skills take the place of.
         for name in ["proc", "dev", "sys", "tmp", "run", "skills"] {
             file(root.join(name).join("theirs"), "");
         }
         let _listener = UnixListener::bind(root.join("socket")).unwrap();
         file(root.join("file"), "at the top\n");
-        symlink("/etc/os-release", root.join("link")).unwrap();
+        symlink("/etc/os-release", root.join("alias")).unwrap();
         symlink("nowhere", root.join("skill-extensions")).unwrap();
         directory(root.join("lib"));
-        let script = "echo /*; cat /etc/os-release /file /link; head -1 /skills/demo/SKILL.md
+        let script = "echo /*; cat /etc/os-release /file /alias; head -1 /skills/demo/SKILL.md
             ls /tmp /sys /run 2>/dev/null; touch /usr/x /etc/x /x; echo kept >/skill-extensions/x && cat /skill-extensions/x";
         let output = place.run(&["--rootfs", "root", "--record", "record"], &["busybox", "sh", "-c", script]);
         let (seen, rest) = output.ok().split_once('\n').unwrap();
-        let libraries: Vec<&str> = seen.split(' ').filter(|name| name.starts_with("/lib")).collect();
-        let expected = ["/bin", "/dev", "/etc", "/file"];
-        let after = ["/link", "/proc", "/skill-extensions", "/skills", "/tmp", "/usr"];
-        assert_eq!(
-            seen.split(' ').filter(|name| *name == "/link" || !libraries.contains(name)).collect::<Vec<_>>(),
-            [&expected[..], &after].concat()
-        );
+        let seen: Vec<&str> = seen.split(' ').filter(|name| !name.starts_with("/lib")).collect();
+        let expected = "/alias /bin /dev /etc /file /proc /skill-extensions /skills /tmp /usr".split(' ');
+        assert_eq!(seen, expected.collect::<Vec<_>>());
         assert_eq!(rest, "ID=other\nat the top\nID=other\n---\n/tmp:\nhome\nkept\n");
         assert_eq!(output.stderr.matches("Read-only file system").count(), 3, "{output:#?}");
         let record = place.record();
@@ -74,7 +59,7 @@ fn the_command_has_the_other_roots_programs_and_files() {
 fn the_hosts_resolver_needs_a_place() {
     for place in Place::each() {
         let root = root(&place);
-        with_loader(&place, &root);
+        copy_loader(&place.env, &root);
         let run = || {
             let options = ["--rootfs", "root", "--network", "host"];
             place.run(&options, &["busybox", "sh", "-c", "cat /etc/resolv.conf; ls /etc"])
@@ -94,7 +79,7 @@ fn the_hosts_resolver_needs_a_place() {
 fn mount_points_must_be_in_the_other_root() {
     for place in Place::each() {
         let root = root(&place);
-        with_loader(&place, &root);
+        copy_loader(&place.env, &root);
         directory(root.join("srv/here"));
         let run = |target: &str| {
             let bind = format!("ws:{target}");
@@ -115,7 +100,7 @@ fn mount_points_must_be_in_the_other_root() {
 fn a_root_must_have_programs_and_be_nobodys_to_write() {
     for place in Place::each() {
         let root = root(&place);
-        with_loader(&place, &root);
+        copy_loader(&place.env, &root);
         directory(place.work("empty/home"));
         file(place.work("file"), "");
         let store = place.env.root().to_str().unwrap().to_owned();
@@ -137,7 +122,7 @@ fn a_root_must_have_programs_and_be_nobodys_to_write() {
         }
         // With programs beside it, the store would be seen.
         directory(place.env.root().parent().unwrap().join("usr"));
-        with_loader(&place, Path::new(&above));
+        copy_loader(&place.env, Path::new(&above));
         place.run(&["--json", "--rootfs", &above], &["true"]).fails(125, "bind-store");
     }
 }

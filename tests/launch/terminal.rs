@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::json;
 use skillfreeze_testing::Output;
 
+use super::sources::open_up;
 use super::{Place, events};
 
 /// A shell with job control that is given to everything else here.
@@ -114,6 +115,20 @@ fn the_terminal_comes_back_however_the_command_ends() {
         for (command, status) in [("exit 3", 3), ("kill -9 $$", 137), ("sleep 100 & kill -15 $$", 143)] {
             let run = words(&place, &["sh", "-c"]).join(" ");
             let script = format!("{run} '{command}'; echo status=$?.; read line; echo got $line");
+            let expected = format!("status={status}.");
+            let output = typed(&place, &[(&expected, "back\n")], &["sh", "-c", &script]);
+            assert!(output.ok().ends_with("got back\n"), "{output:#?}");
+        }
+        // Also when `run` itself is killed, and when its helper is.
+        open_up(&place);
+        let run = words(&place, &["sh", "-c"]).join(" ").replacen("--tty", "--tty --workspace ws", 1);
+        let children = "/proc/$(cat pid)/task/$(cat pid)/children";
+        for (killed, status) in [("$(cat pid)", 137), (&format!("$(cat {children})"), 125)] {
+            let script = format!(
+                "(until [ -e ws/ready ]; do sleep 0.02; done; rm -f ws/ready; kill -9 {killed}) &
+                sh -c \"echo \\$\\$ >pid; exec {run} 'touch ready; sleep 100'\"
+                echo status=$?.; until read line; do sleep 0.02; done; echo got $line"
+            );
             let expected = format!("status={status}.");
             let output = typed(&place, &[(&expected, "back\n")], &["sh", "-c", &script]);
             assert!(output.ok().ends_with("got back\n"), "{output:#?}");

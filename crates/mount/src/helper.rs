@@ -20,7 +20,8 @@ use rustix::mount::{
     MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_change, move_mount, open_tree,
 };
 use rustix::process::{
-    Pid, PidfdFlags, Signal, kill_current_process_group, pidfd_open, set_parent_process_death_signal,
+    Pid, PidfdFlags, Signal, getpgid, getppid, kill_current_process_group, pidfd_open,
+    set_parent_process_death_signal,
 };
 
 use crate::cover::cover;
@@ -28,6 +29,7 @@ use crate::protocol::{
     Covered, HelperPlan, INNER, Identity, InnerPlan, Numbers, Report, SealPlan, receive, replace,
 };
 use crate::stage::{self, Size};
+use crate::terminal;
 
 /// What kept the helper from starting bubblewrap.
 enum Failed {
@@ -60,10 +62,10 @@ pub(crate) fn run(numbers: Numbers) -> i32 {
     };
     let report = File::from(report);
     let failed = match start_bubblewrap(numbers, &report, &control) {
-        Ok(bubblewrap) => {
+        Ok((bubblewrap, caller)) => {
             // Its end is for `main` to see, which waits until everybody has closed it.
             drop(report);
-            return stay_beside(bubblewrap, &control);
+            return stay_beside(bubblewrap, &control, caller);
         }
         Err(Failed::Doing { doing, source }) => {
             Report::HelperFailed { doing: doing.to_owned(), message: source.to_string() }
@@ -75,15 +77,18 @@ pub(crate) fn run(numbers: Numbers) -> i32 {
     125
 }
 
-/// Waits for the end of bubblewrap; ends everything in the group if `main` ends before.
-fn stay_beside(mut bubblewrap: Child, control: &OwnedFd) -> i32 {
+/// Waits for the end of bubblewrap; ends everything in the group if `main` ends before, and gives the
+/// terminal that the command has back to the caller's group.
+fn stay_beside(mut bubblewrap: Child, control: &OwnedFd, caller: Option<Pid>) -> i32 {
     if let Ok(end) = pidfd_open(Pid::from_child(&bubblewrap), PidfdFlags::empty()) {
         // Only `main` writes there, so that nobody does when it is gone.
         let mut waiting = [PollFd::new(&end, PollFlags::IN), PollFd::new(control, PollFlags::empty())];
         while matches!(poll(&mut waiting, None), Ok(0) | Err(Errno::INTR)) {}
         if waiting[0].revents().is_empty() {
-            // This process is one of the group.
-            let _ = kill_current_process_group(Signal::KILL);
+            if !caller.is_some_and(terminal::end_for) {
+                // This process is one of the group.
+                let _ = kill_current_process_group(Signal::KILL);
+            }
         }
     }
     bubblewrap.wait().map_or(125, |_| 0)
@@ -94,9 +99,15 @@ fn die_with_main(does: bool) -> Result<(), Failed> {
     set_parent_process_death_signal(does.then_some(Signal::KILL)).map_err(during("looking after its parent"))
 }
 
-fn start_bubblewrap(numbers: Numbers, report: &File, control: &OwnedFd) -> Result<Child, Failed> {
+/// Starts bubblewrap; also gives the process group of `main`, if the command has its terminal.
+fn start_bubblewrap(
+    numbers: Numbers,
+    report: &File,
+    control: &OwnedFd,
+) -> Result<(Child, Option<Pid>), Failed> {
     die_with_main(true)?;
     let plan: HelperPlan = receive(numbers.helper_plan()).map_err(during("reading the plan"))?;
+    let caller = getppid().filter(|_| plan.terminal).and_then(|main| getpgid(Some(main)).ok());
     if let Some(at) = &plan.stage {
         let snapshot =
             skillfreeze_sys::inherited(numbers.snapshot()).map_err(during("taking the snapshot"))?;
@@ -136,7 +147,7 @@ fn start_bubblewrap(numbers: Numbers, report: &File, control: &OwnedFd) -> Resul
     for number in numbers.all(plan.binds).chain(plan.keep).filter(|number| !own.contains(number)) {
         drop(skillfreeze_sys::inherited(number));
     }
-    Ok(bubblewrap)
+    Ok((bubblewrap, caller))
 }
 
 /// `main` may have ended before anybody looked after it.

@@ -183,8 +183,8 @@ impl Running {
         if let Some(terminal) = &mut self.terminal
             && terminal.stop(signal).is_err()
         {
-            // Nothing would ever continue the command; without the pipe everything inside ends.
-            (self.relay, self.terminal) = (None, None);
+            // Nothing would ever continue the command.
+            self.cut();
         }
     }
 
@@ -211,9 +211,17 @@ impl Running {
     /// process inside ends by itself when nobody can relay signals to it any more.
     fn end_the_rest(&mut self) {
         self.end_of_child = None;
-        (self.relay, self.terminal) = (None, None);
+        self.cut();
         // There may be nobody left.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+    }
+
+    /// Closes the pipe to the first process inside, so that everything there ends.
+    fn cut(&mut self) {
+        self.relay = None;
+        if let Some(terminal) = &mut self.terminal {
+            terminal.cut();
+        }
     }
 
     /// Waits for the helper and so for bubblewrap, once everything inside has ended.
