@@ -84,14 +84,17 @@ fn stay_beside(mut bubblewrap: Child, control: &OwnedFd, caller: Option<Pid>) ->
         // Only `main` writes there, so that nobody does when it is gone.
         let mut waiting = [PollFd::new(&end, PollFlags::IN), PollFd::new(control, PollFlags::empty())];
         while matches!(poll(&mut waiting, None), Ok(0) | Err(Errno::INTR)) {}
-        if waiting[0].revents().is_empty() {
-            if !caller.is_some_and(terminal::end_for) {
-                // This process is one of the group.
-                let _ = kill_current_process_group(Signal::KILL);
-            }
+        if waiting[0].revents().is_empty() && !caller.is_some_and(terminal::end_for) {
+            // This process is one of the group.
+            let _ = kill_current_process_group(Signal::KILL);
         }
     }
-    bubblewrap.wait().map_or(125, |_| 0)
+    let ended = bubblewrap.wait();
+    if let Some(caller) = caller {
+        // `main` may be killed before it does so itself.
+        terminal::give_back(caller, 0);
+    }
+    ended.map_or(125, |_| 0)
 }
 
 /// Has this process killed when `main` ends, or not any more.

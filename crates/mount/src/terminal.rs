@@ -91,7 +91,7 @@ impl Drop for Terminal {
 
 /// Makes a group the terminal's foreground group once the one that is has no process any more, as the
 /// group of a command that has ended: whoever else got the terminal in the meantime keeps it.
-fn give_back(group: Pid, waits: u32) {
+pub(crate) fn give_back(group: Pid, waits: u32) {
     for left in (0..=waits).rev() {
         let Ok(foreground) = tcgetpgrp(io::stdin()) else { return };
         if foreground == group {
