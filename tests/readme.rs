@@ -1,24 +1,29 @@
 //! What the README shows really runs.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use skillfreeze_testing::{Output, Runner, TestEnv};
 
-/// The shell block that follows `<!-- test: NAME -->` in the README.
-fn block(name: &str) -> String {
+/// The block of this language that follows `<!-- test: NAME -->` in the README.
+fn block(name: &str, language: &str) -> String {
     let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
-    let (_, rest) = readme.split_once(&format!("<!-- test: {name} -->\n```sh\n")).unwrap();
+    let (_, rest) = readme.split_once(&format!("<!-- test: {name} -->\n```{language}\n")).unwrap();
     rest.split_once("\n```").unwrap().0.to_owned()
 }
 
 /// Runs a block in the repository, which the session's paths are relative to.
 fn run(env: &TestEnv, script: &str, variables: &[(&str, &str)]) -> Output {
+    run_by(env, &["bash", "-euc", script], variables)
+}
+
+fn run_by(env: &TestEnv, words: &[&str], variables: &[(&str, &str)]) -> Output {
     let program = Path::new(env!("CARGO_BIN_EXE_skillfreeze")).parent().unwrap();
-    let mut command = Command::new("bash");
-    command.args(["-euc", script]).current_dir(env!("CARGO_MANIFEST_DIR")).env_clear();
-    command.env("PATH", format!("{}:/usr/bin:/bin", program.display()));
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).current_dir(env!("CARGO_MANIFEST_DIR")).env_clear();
+    command.env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", program.display()));
     command.env("HOME", env.home()).env("SKILLFREEZE_ROOT", env.root());
     command.envs(variables.iter().copied());
     Output::of(&mut command)
@@ -31,7 +36,7 @@ fn environment() -> TestEnv {
 #[test]
 fn the_session_runs() {
     let env = environment();
-    let session = run(&env, &block("session"), &[]);
+    let session = run(&env, &block("session", "sh"), &[]);
     let output = session.ok();
     let lines: Vec<&str> = output.lines().collect();
     assert!(lines[0].starts_with("sha256:"));
@@ -40,10 +45,36 @@ fn the_session_runs() {
     assert_eq!(lines[lines.len() - 2..], [".snapshot.json", "log-digest"]);
 }
 
+#[test]
+fn a_program_is_told_what_its_agent_opens() {
+    let env = environment();
+    let work = env.work().to_str().unwrap();
+    let shell = run(&env, &format!("set -o pipefail\n{}", block("shell", "sh")), &[("work", work)]);
+    assert_eq!(
+        shell.ok().lines().collect::<BTreeSet<_>>(),
+        ["log-digest/SKILL.md", "release-notes/SKILL.md"].into()
+    );
+    assert!(fs::read_to_string(env.work().join("output")).unwrap().contains("name: release-notes"));
+    // How many lines tell it is a matter of timing.
+    let told =
+        |output: &Output| output.ok().lines().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
+    let python = run_by(&env, &["python3", "-c", &block("python", "python")], &[]);
+    assert_eq!(told(&python), "log-digest/SKILL.md\n0 None");
+    let node = run_by(&env, &["node", "--input-type=module", "-e", &block("node", "js")], &[]);
+    assert_eq!(told(&node), "release-notes/SKILL.md\n0 undefined");
+    // With a command that is not there, all say so.
+    let absent =
+        |name, language: &str| block(name, language).replace("\"sh\", \"-c\"", "\"no-such-command\"");
+    let python = run_by(&env, &["python3", "-c", &absent("python", "python")], &[]);
+    assert_eq!(told(&python), "127 command-not-found");
+    let node = run_by(&env, &["node", "--input-type=module", "-e", &absent("node", "js")], &[]);
+    assert_eq!(told(&node), "undefined command-not-found");
+}
+
 /// Runs the auditor's page on a snapshot and returns what it prints.
 fn audit(env: &TestEnv, snapshot: &str, digest: &str, record: &str) -> Output {
     let id = "release-notes";
-    let script = format!("set -o pipefail\n{}", block("audit"));
+    let script = format!("set -o pipefail\n{}", block("audit", "sh"));
     let (snapshot_dir, work) = (snapshot, env.work().to_str().unwrap());
     let output =
         run(env, &script, &[("snapshot_dir", snapshot_dir), ("work", work), ("id", id), ("record", record)]);

@@ -10,7 +10,7 @@ use clap::{
 };
 
 use crate::commands::{
-    add, completions, disable, doctor, enable, list, prepare, run, show, validate, verify,
+    add, completions, disable, doctor, enable, list, plan, prepare, read, run, show, validate, verify,
 };
 use crate::environment::{self, Unusable};
 use crate::exit;
@@ -72,6 +72,8 @@ pub(crate) enum Verb {
     Run(Box<run::Run>),
     Verify(verify::Verify),
     Doctor(doctor::Doctor),
+    Plan(Box<plan::Plan>),
+    Read(read::Read),
     Add(add::Add),
     Enable(enable::Enable),
     Disable(disable::Disable),
@@ -79,8 +81,9 @@ pub(crate) enum Verb {
 }
 
 /// The commands by what they are for, as the help shows them.
-const GROUPS: [(&str, &[&str]); 2] = [
+const GROUPS: [(&str, &[&str]); 3] = [
     ("Everyday", &["list", "show", "validate", "prepare", "run", "verify", "doctor"]),
+    ("Runners and agents", &["plan", "read"]),
     ("Store", &["add", "enable", "disable", "completions"]),
 ];
 

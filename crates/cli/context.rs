@@ -170,6 +170,16 @@ pub(crate) struct Named {
     pub(crate) in_store: bool,
 }
 
+impl Named {
+    /// The digest to check the snapshot against, without which nothing is run, planned or read.
+    pub(crate) fn anchor(&self, text: &str) -> Result<Digest, Failure> {
+        self.digest.ok_or_else(|| {
+            let failure = Failure::usage(format!("`{text}` names no digest to check the snapshot against"));
+            failure.hint("add `--digest sha256:…`, as `prepare` printed it")
+        })
+    }
+}
+
 impl Context {
     /// Opens the snapshot that `text` names: by `sha256:…` or 12 or more of its hex digits in the
     /// store, or by a path.

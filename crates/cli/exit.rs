@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use skillfreeze::catalog::{DiscoveryError, ScanError};
 use skillfreeze::manifest::{Diagnostic, Severity};
 use skillfreeze::mount::{
-    BindError, BubblewrapError, Event, LaunchError, PlanError, RootfsError, StatusWriter, VerifyError,
+    AliasError, BindError, BubblewrapError, Event, LaunchError, PlanError, RootfsError, StatusWriter,
+    VerifyError,
 };
 use skillfreeze::preparer::{FreezeError, ReferenceError, ResolveError};
 use skillfreeze::store::{AddError, PackageError, StoreError};
@@ -246,6 +247,18 @@ impl From<VerifyError> for Failure {
 impl From<BubblewrapError> for Failure {
     fn from(error: BubblewrapError) -> Self {
         Self::of(error.code(), &error)
+    }
+}
+
+impl From<AliasError> for Failure {
+    fn from(error: AliasError) -> Self {
+        let failure = Self::of(error.code(), &error);
+        match error {
+            AliasError::NotFound { .. } => {
+                failure.hint("`skillfreeze verify --format sha256sum` lists the files")
+            }
+            _ => failure,
+        }
     }
 }
 

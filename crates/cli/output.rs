@@ -73,9 +73,14 @@ impl Output {
 
     /// Prints lines of text.
     pub(crate) fn text(self, text: &str) -> Result<(), Failure> {
-        let mut stdout = io::stdout().lock();
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-        let written = write!(stdout, "{text}{end}").and_then(|()| stdout.flush());
+        self.bytes(format!("{text}{end}").as_bytes())
+    }
+
+    /// Prints bytes as they are.
+    pub(crate) fn bytes(self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
         match written {
             // A reader that has seen enough, such as `head`, is no fault.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

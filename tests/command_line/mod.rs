@@ -10,7 +10,8 @@ fn help_texts() {
     let env = environment(Runner::available()[0]);
     let mut all = String::new();
     let everyday = ["", "list", "show", "validate", "prepare", "run", "verify", "doctor"];
-    let verbs = everyday.iter().chain(&["add", "enable", "disable", "completions"]).copied();
+    let verbs =
+        everyday.iter().chain(&["plan", "read"]).chain(&["add", "enable", "disable", "completions"]).copied();
     for verb in verbs {
         let arguments: Vec<&str> = if verb.is_empty() { vec!["--help"] } else { vec![verb, "--help"] };
         let help = env.run(&arguments);

@@ -1,14 +1,9 @@
 """Tries to get out of the sandbox, and prints what became of each attempt.
 
-Runs inside, with the address of what listens on the host. `OK` means that an attempt succeeded;
-anything else is the name of the error that the kernel gave.
+Runs inside, with the address of what listens on the host.
 """
 
-import ctypes
-import errno
-import os
 import socket
-import sys
 
 PORT, ABSTRACT, STORE, *SOCKETS = sys.argv[1:]
 SKILL = "/skills/demo/SKILL.md"
@@ -16,43 +11,12 @@ NEWNS, NEWUSER = 0x20000, 0x10000000
 READ_ONLY, REMOUNT, BIND, MOVE, PTRACE_SEIZE = 1, 32, 4096, 8192, 0x4206
 # The same on every architecture.
 OPEN_TREE, MOUNT_SETATTR, OPEN_TREE_CLONE, AT_FDCWD = 428, 442, 1, -100
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-def call(function, *arguments):
-    """Calls a function of the C library, which Python's own module lacks."""
-    arguments = [os.fsencode(a) if isinstance(a, str) else a for a in arguments]
-    if getattr(libc, function)(*arguments) == -1:
-        raise OSError(ctypes.get_errno(), function)
-
-
-def attempt(name, function, *arguments):
-    try:
-        function(*arguments)
-    except OSError as error:
-        print(f"{name}: {errno.errorcode.get(error.errno, error.errno)}")
-    else:
-        print(f"{name}: OK")
 
 
 def connect(family, address):
     with socket.socket(family, socket.SOCK_STREAM) as stream:
         stream.settimeout(5)
         stream.connect(address)
-
-
-def in_child(function, *arguments):
-    """Namespaces change for good, so a child enters them."""
-    child = os.fork()
-    if child == 0:
-        try:
-            function(*arguments)
-            os._exit(0)
-        except OSError as error:
-            os._exit(error.errno)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if status:
-        raise OSError(status, "in the child")
 
 
 def nested(flags):

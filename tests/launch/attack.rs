@@ -6,11 +6,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use skillfreeze_testing::{record_skip, set_mode, tree};
+use skillfreeze_testing::{record_skip, set_mode, skip, tree};
 
 use super::{Place, Way};
 
-const ATTACK: &str = include_str!("attack.py");
+const ATTACK: &str = concat!(include_str!("attempt.py"), include_str!("attack.py"));
+const ESCAPE: &str = concat!(include_str!("attempt.py"), include_str!("escape.py"));
 
 /// What every attempt but those on the network must come to.
 const ANSWERS: &str = "\
@@ -83,6 +84,59 @@ see /var: ENOENT
 see /sys: ENOENT
 see /mnt: ENOENT
 see /boot: ENOENT
+";
+
+/// What the less common attempts must come to.
+const ESCAPES: &str = "\
+open itself: OK
+compare with itself: OK
+clone a process: OK
+learn a file's handle: OK
+reconfigure the file system as writable: EPERM
+reconfigure the file system as it is: EPERM
+clear the mount's read-only attribute: EPERM
+clear the root's read-only attribute: EPERM
+move the open mount: EPERM
+open a new file system: EPERM
+open a file by its handle: EPERM
+read the first process's memory: EPERM
+write the first process's memory: EPERM
+take the first process's descriptor: EPERM
+compare with the first process: EPERM
+list /proc/1/map_files: EACCES
+list /proc/1/task/1/fd: EACCES
+list /proc/1/fdinfo: EACCES
+follow /proc/1/cwd: EACCES
+follow /proc/1/exe: EACCES
+read /proc/1/maps: EACCES
+read /proc/1/auxv: EACCES
+read /proc/1/stack: EACCES
+read /proc/1/syscall: EACCES
+enter the first process's mount namespace by its descriptor: EPERM
+enter the first process's user namespace by its descriptor: EPERM
+enter the first process's pid namespace by its descriptor: EPERM
+enter the first process's network namespace by its descriptor: EPERM
+enter every namespace in sight: EINVAL EPERM
+clone into a user namespace: ENOSPC
+clone into a mount namespace: EPERM
+load a module: refused
+load a kernel: refused
+restart the machine: EPERM
+swap: EPERM
+account: EPERM
+name the host: EPERM
+list the kernel's programs: EPERM
+watch the first process: refused
+open the caller's terminal: ENXIO
+press a system request: refused
+settings of the system that can be written: none
+other files of /proc that can be written: none
+files that can be written: none
+directories that can be written: /skill-extensions /tmp /tmp/home
+devices: core fd full null ptmx pts random shm stderr stdin stdout tty urandom zero
+no new privileges: 1
+capabilities: 0000000000000000
+processes that show the caller's value: none
 ";
 
 /// A socket that listens until it is dropped, and is removed then.
@@ -162,6 +216,24 @@ fn nothing_that_a_command_tries_reaches_the_snapshot_or_the_host() {
         }
         assert_eq!(tree(&place.snapshot), frozen);
         assert_eq!(mode(place.env.program()), program);
+        place.verify();
+    }
+}
+
+/// Neither by its open file system, nor by another process, nor by the kernel: and the caller's own values
+/// are to be read nowhere.
+#[test]
+fn nothing_leads_out_of_the_sandbox() {
+    if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+        skip!("the numbers of the system calls are known for x86_64 and aarch64 only");
+    }
+    for place in Place::each_way() {
+        let secret = format!("secret-{}-{}", std::process::id(), place.is_roots());
+        let backwards: String = secret.chars().rev().collect();
+        let mut command = place.command(&[], &["python3", "-c", ESCAPE]);
+        command.arg(backwards).env("TOKEN", secret);
+        let output = skillfreeze_testing::Output::of(&mut command);
+        assert_eq!(output.ok(), ESCAPES, "{output:#?}");
         place.verify();
     }
 }

@@ -2,10 +2,13 @@
 
 The arguments are the snapshot's directory and a file whose presence is the end. Each change is undone after
 a moment, so that a launch finds the snapshot sometimes whole, sometimes not, and often one becoming the
-other.
+other. At the end it prints, as JSON, how often each change was there to be seen by its path.
 """
 
+import collections
 import ctypes
+import json
+import mmap
 import os
 import random
 import shutil
@@ -14,7 +17,7 @@ import time
 
 SNAPSHOT, STOP = sys.argv[1:]
 DEMO = os.path.join(SNAPSHOT, "demo")
-SKILL = os.path.join(DEMO, "SKILL.md")
+SKILL, MANIFEST = os.path.join(DEMO, "SKILL.md"), os.path.join(SNAPSHOT, ".snapshot.json")
 AT_FDCWD, EXCHANGE = -100, 2
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -30,7 +33,27 @@ for path, content in ((os.path.join(twin, "demo/SKILL.md"), evil), (os.path.join
 os.chmod(twin, 0o555)
 
 
+def look():
+    """What a launch would find: types and modes of everything, and the bytes of what is not too large."""
+    found = []
+    for path in (SNAPSHOT, DEMO, SKILL, MANIFEST):
+        try:
+            there = os.lstat(path)
+            found.append((there.st_mode, there.st_size))
+            file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            found.append(os.listdir(file) if os.path.isdir(path) else os.read(file, 4096))
+            os.close(file)
+        except OSError as error:
+            found.append(error.errno)
+    return found
+
+
+whole, seen, now = look(), collections.Counter(), None
+
+
 def pause():
+    if look() != whole:
+        seen[now] += 1
     # A launch takes some tens of milliseconds: the change falls into each of its parts.
     time.sleep(random.choice((0, 0.0002, 0.001, 0.004, 0.02)))
 
@@ -48,6 +71,32 @@ os.chmod(SKILL, 0o444)
 
 def through_a_descriptor():
     os.pwrite(kept, evil, 0)
+    pause()
+    os.pwrite(kept, good, 0)
+
+
+def through_a_mapping():
+    with mmap.mmap(kept, len(good)) as mapping:
+        mapping[:] = evil
+        pause()
+        mapping[:] = good
+
+
+def through_a_hard_link():
+    link = SNAPSHOT + ".link"
+    os.link(SKILL, link)
+    for content in (evil, good):
+        os.chmod(link, 0o644)
+        with open(link, "r+b") as file:
+            file.write(content)
+        os.chmod(link, 0o444)
+        pause()
+    os.unlink(link)
+
+
+def with_a_hole():
+    os.ftruncate(kept, 0)
+    os.ftruncate(kept, len(good))
     pause()
     os.pwrite(kept, good, 0)
 
@@ -77,6 +126,27 @@ def modes():
         os.chmod(path, before)
 
 
+def another_manifest():
+    before = open(MANIFEST, "rb").read()
+    for content in (before.replace(b"demo", b"evil"), before):
+        os.chmod(MANIFEST, 0o644)
+        with open(MANIFEST, "wb") as file:
+            file.write(content)
+        os.chmod(MANIFEST, 0o444)
+        pause()
+
+
+def one_more():
+    os.chmod(DEMO, 0o755)
+    more = os.path.join(DEMO, "more")
+    open(more, "w").close()
+    os.chmod(DEMO, 0o555)
+    pause()
+    os.chmod(DEMO, 0o755)
+    os.unlink(more)
+    os.chmod(DEMO, 0o555)
+
+
 def renamed_over():
     os.chmod(DEMO, 0o755)
     other = os.path.join(DEMO, "other")
@@ -96,7 +166,7 @@ def renamed_over():
     os.chmod(SKILL, 0o444)
 
 
-def another_kind(make):
+def another_kind(name, make):
     def change():
         os.chmod(DEMO, 0o755)
         aside = SNAPSHOT + ".aside"
@@ -105,6 +175,7 @@ def another_kind(make):
         pause()
         os.rename(aside, SKILL) if not os.path.isdir(SKILL) else (os.rmdir(SKILL), os.rename(aside, SKILL))
         os.chmod(DEMO, 0o555)
+    change.__name__ = name
     return change
 
 
@@ -134,15 +205,20 @@ def package_swapped():
 
 changes = [
     through_a_descriptor,
+    through_a_mapping,
+    through_a_hard_link,
+    with_a_hole,
     truncated,
     grown,
     huge,
     modes,
+    another_manifest,
+    one_more,
     renamed_over,
-    another_kind(lambda: os.symlink("/etc/passwd", SKILL)),
-    another_kind(lambda: os.mkfifo(SKILL, 0o444)),
-    another_kind(lambda: os.mkdir(SKILL)),
-    another_kind(lambda: None),
+    another_kind("a_link", lambda: os.symlink("/etc/passwd", SKILL)),
+    another_kind("a_pipe", lambda: os.mkfifo(SKILL, 0o444)),
+    another_kind("a_directory", lambda: os.mkdir(SKILL)),
+    another_kind("missing", lambda: None),
     directory_swapped,
     directory_away,
     package_swapped,
@@ -150,6 +226,8 @@ changes = [
 print("ready", flush=True)
 while not os.path.exists(STOP):
     for change in changes:
+        now = change.__name__
         change()
         # Whole for a while, so that some launches find nothing amiss.
         time.sleep(random.choice((0, 0.001, 0.005, 0.03)))
+print(json.dumps({change.__name__: seen[change.__name__] for change in changes}))

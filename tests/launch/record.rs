@@ -109,6 +109,7 @@ fn the_record_describes_the_launch() {
         assert_eq!(launch["live_sources_visible"], json!([]));
         assert_eq!(launch["kernel"], Output::of(Command::new("uname").arg("-r")).ok().trim());
         let expected = json!({
+            "kind": "bwrap",
             "path": "/usr/bin/bwrap",
             "version": Output::of(Command::new("bwrap").arg("--version")).ok().trim(),
             "digest": format!("sha256:{}", sha256("/usr/bin/bwrap")),

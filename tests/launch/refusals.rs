@@ -275,3 +275,53 @@ fn a_selection_that_cannot_be_frozen_starts_nothing() {
         assert_eq!(place.records().len(), 0);
     }
 }
+
+/// A workspace may hold links of any name, to anywhere: nothing of the sandbox is made through them.
+#[test]
+fn links_named_like_the_sandboxes_own_places_lead_nowhere() {
+    let names = [
+        "skills",
+        "skill-extensions",
+        "tmp/home",
+        ".git",
+        ".agents",
+        ".agents/skills",
+        ".claude/skills",
+        "skillfreeze.toml",
+        "skillfreeze.lock",
+    ];
+    let script = "cat $SKILLS_DIR/demo/SKILL.md; touch $SKILL_EXTENSIONS_DIR/x $HOME/x; rm -f skills/x";
+    for place in Place::each() {
+        directory(place.work("outside"));
+        set_mode(place.work("outside"), 0o777);
+        let skill = std::fs::read_to_string(place.snapshot.join("demo/SKILL.md")).unwrap();
+        let store = place.env.root().to_owned();
+        let ends =
+            [place.work("outside"), place.work("none"), store.join("new"), store, "/".into(), ".".into()];
+        // A launch that starts writes its record, and holds its lease.
+        let host = || {
+            let before = host(&place).join("\n");
+            let is_kept = |line: &&str| !line.contains(" runs") && !line.contains(" leases");
+            let own = ["/skills", "/skill-extensions", "/tmp/home"].map(std::fs::exists).map(Result::unwrap);
+            (before.lines().filter(is_kept).collect::<Vec<_>>().join("\n"), own)
+        };
+        let mut started = 0;
+        for (to, name) in ends.iter().flat_map(|to| names.map(|name| (to, name))) {
+            std::fs::remove_dir_all(place.work("ws")).unwrap();
+            let link = place.work("ws").join(name);
+            directory(link.parent().unwrap());
+            symlink(to, &link).unwrap();
+            let before = host();
+            let output = place.run(&["--json", "--workspace", "ws"], &["sh", "-c", script]);
+            if output.status == 0 {
+                assert_eq!(output.stdout, skill, "{name}: {output:#?}");
+                started += 1;
+            } else {
+                output.fails(125, "bind-in-source");
+                assert_eq!((output.stdout.as_str(), to.to_str()), ("", Some("/")), "{name}: {output:#?}");
+            }
+            assert_eq!(host(), before, "{name} to {}", to.display());
+        }
+        assert!(started > 40, "{started}");
+    }
+}

@@ -39,7 +39,11 @@ fn memory_files_are_taken_where_no_stage_can_be_mounted() {
         let (output, lines) = run_without_stage(&place, &[&[place.digest.as_str()], &command[..]].concat());
         let skill = fs::read_to_string(place.snapshot.join("demo/SKILL.md")).unwrap();
         assert_eq!(output.ok(), format!("sealed\n{skill}"));
-        assert_eq!(events(&lines), ["planned", "verified", "planned", "sealed", "started", "exited"]);
+        assert_eq!(
+            events(&lines),
+            ["planned", "verified", "planned", "sealed", "started", "opened", "exited"]
+        );
+        assert_eq!(place.record()["opened"]["files"], serde_json::json!(["demo/SKILL.md"]));
         assert_eq!((&lines[0]["how"], &lines[2]["how"]), (&"staged-tmpfs".into(), &"sealed-memfd".into()));
         assert_eq!(lines[0]["run"], lines[2]["run"]);
         let launch = &place.record()["launch"];

@@ -55,6 +55,11 @@ fn outputs() -> Vec<Value> {
     let digest = prepared["snapshot"].as_str().unwrap();
     run(&["show", "--json", digest]);
     run(&["verify", "--json", digest]);
+    run(&["plan", "--json", digest]);
+    run(&["plan", "--json", digest, "--skills-dir", "host", "--extensions", "ws"]);
+    run(&["plan", "--json", digest, "--require", "sealed"]);
+    run(&["read", "--json", "good", "--snapshot", digest]);
+    run(&["read", "--json", "/skills/good/scripts/x.sh", "--snapshot", digest, "--path"]);
     run(&["doctor", "--json"]);
     run(&["doctor", "--json", "--bwrap", "/bin/true"]);
     run(&["run", "--json", digest, "--dry-run", "--workspace", "ws", "--ro-bind", "skills:/x", "--", "true"]);

@@ -15,7 +15,7 @@ use skillfreeze::mount::{
 };
 
 use super::run::search_path;
-use crate::context::{Context, now};
+use crate::context::Context;
 use crate::exit::{Failure, UNAVAILABLE};
 use crate::output::table;
 use crate::users;
@@ -73,15 +73,13 @@ impl Doctor {
         };
         let mut checks = vec![store(context)];
         let mut best = None;
-        match Host::probe(&choice) {
+        match Host::probe(Some(&choice)) {
             Err(error) => checks.push(Finding::bad("bubblewrap", error.into())),
             Ok(host) => {
                 checks.push(Finding::good("kernel", host.kernel.clone()));
-                let bubblewrap = &host.bubblewrap;
-                checks.push(Finding::good(
-                    "bubblewrap",
-                    format!("{} ({})", bubblewrap.path, bubblewrap.version),
-                ));
+                let found = host.bubblewrap.as_ref();
+                let found = found.map(|found| format!("{} ({})", found.path, found.version));
+                checks.push(Finding::good("bubblewrap", found.unwrap_or_default()));
                 let mut started = launch(&host, Seal::StagedTmpfs);
                 if let Err(failure) = &started
                     && failure.code == "seal-unavailable"
@@ -150,7 +148,7 @@ fn launch(host: &Host, seal: Seal) -> Result<(Integrity, Method), Failure> {
         requested: Vec::new(),
         packages: Vec::new(),
     };
-    let session = Session::new(context, now, &Silent);
+    let session = Session::new(context, &Silent);
     let ended = launch.run(session);
     // A directory without write permission cannot be emptied by its owner.
     let _ = dir.set_permissions(".", cap_std::fs::Permissions::from_mode(0o700));

@@ -7,7 +7,9 @@ pub(crate) mod doctor;
 pub(crate) mod enable;
 pub(crate) mod index;
 pub(crate) mod list;
+pub(crate) mod plan;
 pub(crate) mod prepare;
+pub(crate) mod read;
 pub(crate) mod run;
 pub(crate) mod selecting;
 pub(crate) mod show;
@@ -29,6 +31,8 @@ pub(crate) fn run(context: &Context, command: Verb) -> Result<u8, Failure> {
         Verb::Prepare(prepare) => prepare.run(context),
         Verb::Run(run) => run.run(context),
         Verb::Verify(verify) => verify.run(context),
+        Verb::Plan(plan) => plan.run(context),
+        Verb::Read(read) => read.run(context),
         Verb::Doctor(doctor) => doctor.run(context),
         Verb::Add(add) => add.run(context),
         Verb::Enable(enable) => enable.run(context),

@@ -18,9 +18,11 @@ use skillfreeze::mount::{
 
 use self::keeping::run_id;
 use self::ready::Ready;
+pub(crate) use self::ready::lease;
+pub(crate) use self::request::directory_bind;
 use super::selecting::SelectionArgs;
 use crate::config_files::refuse_approval;
-use crate::context::{Context, canonical, now};
+use crate::context::{Context, canonical};
 use crate::exit::Failure;
 use crate::sources::{SourceArgs, Sources};
 use crate::users;
@@ -151,7 +153,10 @@ impl Run {
 
     fn launch(&self, context: &Context, status: &mut StatusWriter) -> Result<u8, Failure> {
         let progress = context.progress();
-        let host = Host::probe(&self.bubblewrap(&search_path(), &self.outside()?)).map_err(Failure::from);
+        let (search_path, outside) = (search_path(), self.outside()?);
+        let bubblewrap = self.bubblewrap(&search_path, &outside);
+        let is_needed = self.sandbox != Sandbox::Landlock;
+        let host = Host::probe(is_needed.then_some(&bubblewrap)).map_err(Failure::from);
         let host = host.map_err(Failure::of_launch)?;
         let sources = Sources::find(context, &self.sources, true).map_err(Failure::of_launch)?;
         refuse_approval(&sources.configuration).map_err(Failure::of_launch)?;
@@ -171,7 +176,7 @@ impl Run {
         let records =
             self.records(context, launch.plan(), store.as_ref(), &id).map_err(Failure::of_launch)?;
         let run = RunContext { id, actor: users::actor(), requested, packages };
-        let mut session = Session::new(run, now, &progress);
+        let mut session = Session::new(run, &progress);
         session.records = records;
         session.status = std::mem::take(status);
         session.lease = lease;

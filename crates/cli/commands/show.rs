@@ -110,7 +110,7 @@ fn run_text(record: &RunRecord) -> String {
         ("ended", record.ended_at.clone().unwrap_or_else(|| "-".to_owned())),
         ("snapshot", record.snapshot.to_string()),
         ("integrity", record.launch.integrity.to_string()),
-        ("sandbox", format!("{} ({})", record.launch.backend.path, record.launch.backend.version)),
+        ("sandbox", record.launch.backend.to_string()),
         ("user", format!("{}:{}", record.launch.user.0, record.launch.user.1)),
         ("network", json!(record.launch.network).as_str().unwrap_or_default().to_owned()),
         ("started in", record.launch.working_directory.to_string()),

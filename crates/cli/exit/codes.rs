@@ -54,6 +54,10 @@ const STATUSES: [(u8, &[&str]); 6] = [
             "record-writable",
             "record-in-store",
             "stream-directory",
+            "alias-unknown",
+            "path-component",
+            "path-escape",
+            "plan-path",
         ],
     ),
     (

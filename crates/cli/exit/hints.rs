@@ -86,8 +86,16 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
             "use a static build of this program, which needs nothing of the root (`scripts/release` makes one)"
         }
         "rootfs-writable" => "keep what the command may write outside of the root directory",
+        "landlock-cannot" => "use `--sandbox bwrap`, or leave the option out",
         "terminal-missing" => "start it in a terminal, or leave `--tty` out",
         "terminal-unsupported" => "leave `--tty` out: the command then has a session of its own",
+        "alias-unknown" => "write `$SKILLS_DIR/ID/PATH`, or a skill's id alone for its `SKILL.md`",
+        "path-component" => "write the path as the manifest has it",
+        "path-escape" => "only files of the snapshot can be read",
+        "plan-path" => {
+            "use another `--format`, or a path without colons and control characters; `seatbelt` mounts nothing, \
+             so it takes `--skills-dir host` alone"
+        }
         "user-root" => "name an ordinary user with `--user`",
         "user-not-permitted" => "leave `--user` out, or start as root",
         "mount-not-visible" => "the command's user must be able to read the snapshot",

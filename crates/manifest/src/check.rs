@@ -155,7 +155,7 @@ pub fn check_snapshot(dir: impl AsFd, named: Option<Digest>, options: &CheckOpti
         check.faults.push(fault.actual(describe_kind(stamp.kind)));
         return check;
     }
-    let bytes = match read_manifest(dir, options, &mut check.faults) {
+    let bytes = match read_manifest_bytes(dir, options, &mut check.faults) {
         Ok(bytes) => bytes,
         Err(fault) => {
             check.faults.push(fault);
@@ -197,7 +197,7 @@ pub fn check_snapshot(dir: impl AsFd, named: Option<Digest>, options: &CheckOpti
     check
 }
 
-fn read_manifest(
+pub(crate) fn read_manifest_bytes(
     dir: BorrowedFd<'_>,
     options: &CheckOptions<'_>,
     faults: &mut Vec<Fault>,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::check::{CheckOptions, DIRECTORY_MODE, absent_or_unreadable, kind_at, unexpected, wrong_type};
@@ -126,7 +126,27 @@ impl<'a> Part<'a> {
         }
     }
 
+    /// Checks one file of the package alone, and gives its bytes: the very ones that were hashed.
+    pub(crate) fn read(&mut self, entry: &FileEntry) -> Result<Vec<u8>, Fault> {
+        let id = self.package.id().as_str();
+        let handle = self.open_directory(self.root, id, id)?;
+        let mut bytes = Vec::new();
+        self.check_copying(&handle, entry, || Ok(Some(&mut bytes)))?;
+        Ok(bytes)
+    }
+
     fn check_file(&mut self, package: &OwnedFd, entry: &FileEntry) -> Result<(), Fault> {
+        let (sink, of) = (self.options.sink, self.package);
+        self.check_copying(package, entry, || sink.map(|sink| sink.create(of, entry)).transpose())
+    }
+
+    /// Checks a file, and writes what is hashed to what `copy` opens.
+    fn check_copying<W: Write>(
+        &mut self,
+        package: &OwnedFd,
+        entry: &FileEntry,
+        copy: impl FnOnce() -> io::Result<Option<W>>,
+    ) -> Result<(), Fault> {
         let shown = self.shown(entry.path.as_str());
         let mut file = open_file(package, entry.path.as_str()).map_err(|error| {
             let wrong_type = wrong_type(package, entry.path.as_str(), &shown);
@@ -143,8 +163,7 @@ impl<'a> Part<'a> {
             let fault = Fault::new(FaultCode::WrongSize, shown);
             return Err(fault.expected(entry.size).actual(stamp.size));
         }
-        let copy = self.options.sink.map(|sink| sink.create(self.package, entry)).transpose();
-        let (digest, bytes) = copy
+        let (digest, bytes) = copy()
             .and_then(|copy| self.hash(&mut file, entry.size, copy))
             .map_err(|error| Fault::io(shown.as_str(), &error))?;
         self.files += 1;
@@ -161,7 +180,12 @@ impl<'a> Part<'a> {
     }
 
     /// Reads one byte more than there should be, so that a file that grew is seen.
-    fn hash(&mut self, file: &mut File, size: u64, copy: Option<File>) -> io::Result<(Digest, u64)> {
+    fn hash<W: Write>(
+        &mut self,
+        file: &mut File,
+        size: u64,
+        mut copy: Option<W>,
+    ) -> io::Result<(Digest, u64)> {
         let mut hasher = Hasher::default();
         let mut limited = file.take(size + 1);
         loop {
@@ -170,7 +194,7 @@ impl<'a> Part<'a> {
                 Ok(read) => {
                     hasher.update(&self.buffer[..read]);
                     // The same buffer, so that what is copied is what is hashed.
-                    if let Some(mut copy) = copy.as_ref().filter(|_| hasher.bytes() <= size) {
+                    if let Some(copy) = copy.as_mut().filter(|_| hasher.bytes() <= size) {
                         copy.write_all(&self.buffer[..read])?;
                     }
                 }

@@ -40,6 +40,7 @@ mod nofollow;
 mod parallel;
 mod path;
 mod progress;
+mod read;
 mod skill_link;
 mod snapshot;
 mod version;
@@ -63,6 +64,7 @@ pub use nofollow::{
 pub use parallel::for_each;
 pub use path::{PackagePath, PathError, PathSet, UNICODE_VERSION, fold, is_bidi_control};
 pub use progress::{Progress, Silent};
+pub use read::{read_file, read_manifest};
 pub use skill_link::SkillLinkError;
 pub use snapshot::{
     MANIFEST_FILE, MAX_MANIFEST_BYTES, Manifest, ManifestError, PackageEntry, SNAPSHOT_SCHEMA,

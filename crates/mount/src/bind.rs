@@ -158,7 +158,7 @@ impl Bind {
 }
 
 /// Takes a target that is absolute and goes only down; drops doubled and trailing slashes.
-pub(crate) fn normal_target(target: Utf8PathBuf) -> Result<Utf8PathBuf, BindError> {
+pub fn normal_target(target: Utf8PathBuf) -> Result<Utf8PathBuf, BindError> {
     let goes_down = target
         .components()
         .all(|component| matches!(component, Utf8Component::RootDir | Utf8Component::Normal(_)));

@@ -94,6 +94,8 @@ impl Arguments {
                 let (mode, bytes) = (format!("{mode:04o}"), bytes.to_string());
                 self.push(["--perms", &mode, "--size", &bytes, "--tmpfs", target.as_str()]);
             }
+            // A tmpfs is what bubblewrap has in its place.
+            Mount::Private { .. } => {}
             Mount::Proc => self.push(["--proc", "/proc"]),
             Mount::Dev => self.push(["--dev", "/dev"]),
             Mount::ReadOnly { path } => self.push(["--remount-ro", path.as_str()]),

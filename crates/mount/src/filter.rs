@@ -1,188 +1,207 @@
-//! The system-call filter of a command that has the caller's terminal: it must not type there.
+//! System-call filters: programs that the kernel runs before each system call of a process.
 //!
-//! `TIOCSTI` puts characters into a terminal's input as if somebody had typed them, and `TIOCLINUX`
-//! pastes a selection: the caller's shell would run them once the command has ended. The kernel
-//! looks at the low 32 bits of a request only, and so does the filter. A system call of another
-//! architecture has other numbers, so all of those are refused.
+//! A filter lets pass what no rule is about, for new programs need new calls; what it refuses, it
+//! refuses whatever the rest of the sandbox does. It reads the lower halves of arguments only: the calls
+//! that it looks into take them as 32-bit numbers.
 
-/// The numbers of ioctl(2) requests, on the machines below.
-const TIOCSTI: u32 = 0x5412;
-const TIOCLINUX: u32 = 0x541C;
-/// What the numbers of the x32 ABI have, which shares the architecture with x86-64.
-const X32_BIT: u32 = 0x4000_0000;
+use skillfreeze_sys::Instruction;
 
-/// Instructions of classic BPF: load a word of the call, jump if equal, jump if a bit is set, return.
-const LOAD: u16 = 0x20;
-const JUMP_EQUAL: u16 = 0x15;
-const JUMP_SET: u16 = 0x45;
-const RETURN: u16 = 0x06;
-/// Where in `struct seccomp_data` the words are.
+/// What the kernel calls the calling convention of this machine.
+#[cfg(target_arch = "x86_64")]
+const NATIVE: Option<u32> = Some(0xc000_003e);
+#[cfg(target_arch = "aarch64")]
+const NATIVE: Option<u32> = Some(0xc000_00b7);
+#[cfg(target_arch = "riscv64")]
+const NATIVE: Option<u32> = Some(0xc000_00f3);
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+const NATIVE: Option<u32> = None;
+
+/// From here up x86-64 numbers the same calls again, for programs with short pointers.
+const X32: u32 = 0x4000_0000;
+
+// Parts of `struct seccomp_data`, by their offsets.
 const NUMBER: u32 = 0;
-const ARCHITECTURE: u32 = 4;
-const SECOND_ARGUMENT_LOW: u32 = 24;
-/// `SECCOMP_RET_ALLOW`, and `SECCOMP_RET_ERRNO` with `EPERM`.
+const CONVENTION: u32 = 4;
+const ARGUMENTS: u32 = 16;
+
+// Instructions: what they do with the accumulator.
+const LOAD: u16 = 0x20;
+const AND: u16 = 0x54;
+const JUMP_IF_EQUAL: u16 = 0x15;
+const JUMP_IF_AT_LEAST: u16 = 0x35;
+const JUMP_IF_BIT: u16 = 0x45;
+const RETURN: u16 = 0x06;
+
 const ALLOW: u32 = 0x7fff_0000;
-const REFUSE: u32 = 0x0005_0001;
+const FAIL: u32 = 0x0005_0000;
+pub(crate) const EPERM: u16 = 1;
+pub(crate) const ENOSYS: u16 = 38;
 
-/// A kind of processor that there is a filter for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Machine {
-    /// 64-bit x86.
-    X86_64,
-    /// 64-bit ARM, little-endian.
-    Aarch64,
+/// What a filter has against a system call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rule {
+    /// The number of the call.
+    pub(crate) call: u32,
+    /// When it is refused.
+    pub(crate) when: When,
+    /// What the caller is told then.
+    pub(crate) errno: u16,
 }
 
-impl Machine {
-    /// The one that this program was built for.
-    pub(crate) fn own() -> Option<Self> {
-        if cfg!(all(target_arch = "x86_64", target_pointer_width = "64")) {
-            Some(Self::X86_64)
-        } else if cfg!(all(target_arch = "aarch64", target_pointer_width = "64", target_endian = "little")) {
-            Some(Self::Aarch64)
-        } else {
-            None
-        }
-    }
-
-    /// `AUDIT_ARCH_…`, by which the kernel names the architecture of a call.
-    fn architecture(self) -> u32 {
-        match self {
-            Self::X86_64 => 0xC000_003E,
-            Self::Aarch64 => 0xC000_00B7,
-        }
-    }
-
-    /// The number of ioctl(2).
-    fn ioctl(self) -> u32 {
-        match self {
-            Self::X86_64 => 16,
-            Self::Aarch64 => 29,
-        }
-    }
+/// When a system call is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum When {
+    Always,
+    /// An argument, by its place from 0, has one of these bits.
+    AnyBit {
+        argument: u32,
+        bits: u32,
+    },
+    /// An argument is one of these values.
+    OneOf {
+        argument: u32,
+        values: Vec<u32>,
+    },
+    /// What these bits of an argument hold is none of these values.
+    NoneOf {
+        argument: u32,
+        bits: u32,
+        values: Vec<u32>,
+    },
 }
 
-/// Where a jump leads.
-#[derive(Debug, Clone, Copy)]
-enum To {
-    Next,
-    Allow,
-    Refuse,
+/// Whether filters can be made for this machine.
+pub(crate) fn is_known_here() -> bool {
+    NATIVE.is_some()
 }
 
-/// The filter, as seccomp(2) takes it: instructions of eight bytes each.
-pub(crate) fn program(machine: Machine) -> Vec<u8> {
-    use To::{Allow, Next, Refuse};
-    let mut steps =
-        vec![(LOAD, ARCHITECTURE, Next, Next), (JUMP_EQUAL, machine.architecture(), Next, Refuse)];
-    steps.push((LOAD, NUMBER, Next, Next));
-    if machine == Machine::X86_64 {
-        steps.push((JUMP_SET, X32_BIT, Refuse, Next));
+/// The program for these rules; none on machines that it is not known for.
+///
+/// Calls in another convention than the machine's own are refused, for their numbers mean others.
+pub(crate) fn program(rules: &[Rule]) -> Option<Vec<Instruction>> {
+    let mut program =
+        vec![step(LOAD, CONVENTION), jump(JUMP_IF_EQUAL, NATIVE?, 1, 0), fail(EPERM), step(LOAD, NUMBER)];
+    if cfg!(target_arch = "x86_64") {
+        program.extend([jump(JUMP_IF_AT_LEAST, X32, 0, 1), fail(EPERM)]);
     }
-    steps.push((JUMP_EQUAL, machine.ioctl(), Next, Allow));
-    steps.push((LOAD, SECOND_ARGUMENT_LOW, Next, Next));
-    steps.push((JUMP_EQUAL, TIOCSTI, Refuse, Next));
-    steps.push((JUMP_EQUAL, TIOCLINUX, Refuse, Allow));
-    let (allow, refuse) = (steps.len(), steps.len() + 1);
-    let mut bytes = Vec::with_capacity((steps.len() + 2) * 8);
-    let mut push = |code: u16, if_true: u8, if_false: u8, word: u32| {
-        bytes.extend(code.to_le_bytes());
-        bytes.extend([if_true, if_false]);
-        bytes.extend(word.to_le_bytes());
-    };
-    for (index, (code, word, if_true, if_false)) in steps.into_iter().enumerate() {
-        let distance = |to| {
-            let end = match to {
-                Next => index + 1,
-                Allow => allow,
-                Refuse => refuse,
-            };
-            u8::try_from(end - index - 1).expect("the program is short")
+    for rule in rules {
+        let body = match &rule.when {
+            When::Always => vec![fail(rule.errno)],
+            When::AnyBit { argument, bits } => {
+                vec![load(*argument), jump(JUMP_IF_BIT, *bits, 0, 1), fail(rule.errno), step(RETURN, ALLOW)]
+            }
+            When::OneOf { argument, values } => {
+                let mut body = vec![load(*argument)];
+                for value in values {
+                    body.extend([jump(JUMP_IF_EQUAL, *value, 0, 1), fail(rule.errno)]);
+                }
+                body.push(step(RETURN, ALLOW));
+                body
+            }
+            When::NoneOf { argument, bits, values } => {
+                let mut body = vec![load(*argument), step(AND, *bits)];
+                for value in values {
+                    body.extend([jump(JUMP_IF_EQUAL, *value, 0, 1), step(RETURN, ALLOW)]);
+                }
+                body.push(fail(rule.errno));
+                body
+            }
         };
-        push(code, distance(if_true), distance(if_false), word);
+        let length = u8::try_from(body.len()).ok()?;
+        program.push(jump(JUMP_IF_EQUAL, rule.call, 0, length));
+        program.extend(body);
     }
-    push(RETURN, 0, 0, ALLOW);
-    push(RETURN, 0, 0, REFUSE);
-    bytes
+    program.push(step(RETURN, ALLOW));
+    Some(program)
+}
+
+fn step(code: u16, k: u32) -> Instruction {
+    jump(code, k, 0, 0)
+}
+
+fn jump(code: u16, k: u32, jt: u8, jf: u8) -> Instruction {
+    Instruction { code, jt, jf, k }
+}
+
+fn load(argument: u32) -> Instruction {
+    let lower = if cfg!(target_endian = "big") { 4 } else { 0 };
+    step(LOAD, ARGUMENTS + 8 * argument + lower)
+}
+
+fn fail(errno: u16) -> Instruction {
+    step(RETURN, FAIL | u32::from(errno))
+}
+
+/// What the kernel would answer to a system call: nothing if it let it pass.
+#[cfg(test)]
+pub(crate) fn answer(
+    program: &[Instruction],
+    convention: u32,
+    call: u32,
+    arguments: [u64; 6],
+) -> Option<u16> {
+    let (mut at, mut accumulator) = (0, 0_u32);
+    loop {
+        let Instruction { code, jt, jf, k } = program[at];
+        at += 1;
+        let mut branch = |holds: bool| at += usize::from(if holds { jt } else { jf });
+        match code {
+            LOAD if k == NUMBER => accumulator = call,
+            LOAD if k == CONVENTION => accumulator = convention,
+            LOAD => {
+                let bytes = arguments[(k - ARGUMENTS) as usize / 8].to_ne_bytes();
+                let at = (k - ARGUMENTS) as usize % 8;
+                accumulator = u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+            }
+            AND => accumulator &= k,
+            JUMP_IF_EQUAL => branch(accumulator == k),
+            JUMP_IF_AT_LEAST => branch(accumulator >= k),
+            JUMP_IF_BIT => branch(accumulator & k != 0),
+            RETURN if k == ALLOW => return None,
+            RETURN => return u16::try_from(k & 0xffff).ok(),
+            code => panic!("the kernel knows more instructions, this test does not: {code}"),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn native() -> u32 {
+    NATIVE.expect("tests run where filters are known")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What the kernel would answer to a call.
-    fn answer(program: &[u8], architecture: u32, number: u32, request: u64) -> u32 {
-        let mut call = Vec::new();
-        call.extend(number.to_le_bytes());
-        call.extend(architecture.to_le_bytes());
-        call.extend(0_u64.to_le_bytes());
-        for argument in [0, request, 0, 0, 0, 0] {
-            call.extend(argument.to_le_bytes());
-        }
-        let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().unwrap());
-        let (mut at, mut accumulator) = (0, 0);
-        loop {
-            let step = &program[at * 8..at * 8 + 8];
-            let (code, value) = (u16::from_le_bytes([step[0], step[1]]), word(&step[4..]));
-            let (if_true, if_false) = (usize::from(step[2]), usize::from(step[3]));
-            at += 1;
-            match code {
-                LOAD => accumulator = word(&call[value as usize..value as usize + 4]),
-                JUMP_EQUAL => at += if accumulator == value { if_true } else { if_false },
-                JUMP_SET => at += if accumulator & value != 0 { if_true } else { if_false },
-                RETURN => return value,
-                code => panic!("unknown instruction {code:#x}"),
-            }
-        }
-    }
-
     #[test]
-    fn refuses_typing_and_foreign_calls() {
-        const I386: u32 = 0x4000_0003;
-        const ARM: u32 = 0x4000_0028;
-        let machines = [(Machine::X86_64, 0xC000_003E, 16, 1), (Machine::Aarch64, 0xC000_00B7, 29, 64)];
-        for (machine, own, ioctl, write) in machines {
-            let program = program(machine);
-            for (architecture, number, request, expected) in [
-                (own, ioctl, 0x5412, REFUSE),
-                (own, ioctl, 0x541C, REFUSE),
-                (own, ioctl, 0x1_0000_5412, REFUSE),
-                (own, ioctl, 0xFFFF_FFFF_0000_541C, REFUSE),
-                // TCGETS, TIOCGWINSZ, TIOCSPGRP and neighbours.
-                (own, ioctl, 0x5401, ALLOW),
-                (own, ioctl, 0x5413, ALLOW),
-                (own, ioctl, 0x5410, ALLOW),
-                (own, ioctl, 0x5411, ALLOW),
-                (own, ioctl, 0x5412_0000_0000, ALLOW),
-                (own, write, 0x5412, ALLOW),
-                (I386, 54, 0x5412, REFUSE),
-                (I386, 4, 0, REFUSE),
-                (ARM, 54, 0x5412, REFUSE),
-                (own ^ 1, write, 0, REFUSE),
-            ] {
-                let answer = answer(&program, architecture, number, request);
-                assert_eq!(answer, expected, "{machine:?} {architecture:#x} {number} {request:#x}");
-            }
-        }
-        let x32 = |number| answer(&program(Machine::X86_64), 0xC000_003E, number, 0x5412);
-        assert_eq!((x32(0x4000_0000 + 514), x32(0x4000_0001), x32(u32::MAX)), (REFUSE, REFUSE, REFUSE));
-    }
-
-    #[test]
-    fn the_bytes_are_these() {
-        let hex = |machine| program(machine).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let expected = [
-            "2000000004000000", // the architecture
-            "150000073e0000c0", // x86-64, or refused
-            "2000000000000000", // the number
-            "4500050000000040", // x32 is refused
-            "1500000310000000", // ioctl, or allowed
-            "2000000018000000", // the request
-            "1500020012540000", // TIOCSTI is refused
-            "150001001c540000", // TIOCLINUX too, all else allowed
-            "060000000000ff7f",
-            "0600000001000500",
+    fn each_kind_of_rule_refuses_what_it_is_about_and_nothing_else() {
+        let rules = [
+            Rule { call: 7, when: When::Always, errno: ENOSYS },
+            Rule { call: 8, when: When::AnyBit { argument: 1, bits: 0b110 }, errno: EPERM },
+            Rule { call: 9, when: When::NoneOf { argument: 5, bits: 0xf, values: vec![1, 5] }, errno: EPERM },
         ];
-        assert_eq!(hex(Machine::X86_64), expected.concat());
+        let program = program(&rules).unwrap();
+        let answer = |call, arguments| answer(&program, native(), call, arguments);
+        let first = |value| [0, value, 0, 0, 0, 0];
+        let last = |value| [0, 0, 0, 0, 0, value];
+        assert_eq!((answer(6, [0; 6]), answer(7, [0; 6])), (None, Some(ENOSYS)));
+        for (value, refused) in [(0, false), (1, false), (2, true), (4, true), (7, true), (1 << 33, false)] {
+            assert_eq!(answer(8, first(value)).is_some(), refused, "{value}");
+        }
+        // What the kernel cuts off does not make a number another one.
+        for (value, refused) in
+            [(0, true), (1, false), (5, false), (0x801, false), (2, true), (1 << 32 | 1, false)]
+        {
+            assert_eq!(answer(9, last(value)).is_some(), refused, "{value}");
+        }
+    }
+
+    #[test]
+    fn another_convention_is_refused_as_a_whole() {
+        let program = program(&[]).unwrap();
+        assert_eq!(answer(&program, native(), 0, [0; 6]), None);
+        assert_eq!(answer(&program, 0x4000_0003, 0, [0; 6]), Some(EPERM), "32-bit x86");
+        let is_refused = answer(&program, native(), X32, [0; 6]).is_some();
+        assert_eq!(is_refused, cfg!(target_arch = "x86_64"));
     }
 }

@@ -36,12 +36,14 @@ fn host(user: (u32, u32)) -> Host {
         ],
         etc: vec!["/etc/ld.so.cache".into(), "/etc/ssl/certs".into()],
         resolver: Some("/etc/resolv.conf".into()),
-        bubblewrap: Bubblewrap {
+        bubblewrap: Some(Bubblewrap {
             path: "/usr/bin/bwrap".into(),
             version: "bubblewrap 0.8.0".to_owned(),
             digest: Digest::of(b"bubblewrap"),
             binds_descriptors: true,
-        },
+        }),
+        landlock: 7,
+        temporaries: "/tmp".into(),
         kernel: "6.1.0".to_owned(),
         memory: None,
     }
@@ -112,6 +114,7 @@ fn try_plan(request: &LaunchRequest, host: &Host) -> Result<LaunchPlan, PlanErro
         path: Utf8Path::new("/home/u/store/snapshots/sha256/x"),
         skills: vec!["demo".parse::<SkillId>().unwrap()],
         memory: MEMORY,
+        private: "/tmp/skillfreeze-0".into(),
     };
     let kind_at = |path: &Utf8Path| (path == "/home/u/ws/one").then_some(EntryKind::File);
     LaunchPlan::of(snapshot, request, host, &kind_at)
@@ -143,6 +146,8 @@ fn an_ordinary_users_full_plan() {
     let [stage, files, bind] = each_way(OWNER);
     let golden = include_str!("golden/plan.json").trim_end();
     assert_eq!(serde_json::to_string_pretty(&stage).unwrap(), golden);
+    // Nothing that a plan says is lost on the way to another process.
+    assert_eq!(serde_json::from_str::<LaunchPlan>(golden).unwrap(), stage);
     let golden = golden.replace("\"how\": \"staged-tmpfs\"", "\"how\": \"sealed-memfd\"");
     assert_eq!(serde_json::to_string_pretty(&files).unwrap(), golden);
     let golden = golden.replace("\"how\": \"sealed-memfd\"", "\"how\": \"bind\"");

@@ -1,6 +1,7 @@
 //! Places from which the next run would take skills: a sandbox that can write them can plant one.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use serde::{Deserialize, Serialize};
 use skillfreeze_manifest::EntryKind;
 
 use crate::bind::{Bind, BindError};
@@ -8,7 +9,7 @@ use crate::plan::Mount;
 use crate::plan_error::PlanError;
 
 /// A source root or a configuration file of the host, as it was before the launch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guard {
     /// Where it is looked for: absolute.
     pub path: Utf8PathBuf,
@@ -20,7 +21,7 @@ pub struct Guard {
 }
 
 /// What a guarded path led to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guarded {
     /// Where it really is.
     pub canonical: Utf8PathBuf,
@@ -52,6 +53,12 @@ impl Protection {
     /// Whether the snapshot takes the place of any source root.
     pub(crate) fn covers(&self) -> bool {
         self.mounts.iter().any(|mount| matches!(mount, Mount::InPlace { .. }))
+    }
+
+    /// The binds alone.
+    pub(crate) fn into_binds(self) -> Vec<Bind> {
+        let bind = |mount| if let Mount::Bind(bind) = mount { Some(bind) } else { None };
+        self.mounts.into_iter().filter_map(bind).collect()
     }
 
     /// Adds the live sources in a directory that the sandbox can read as well.

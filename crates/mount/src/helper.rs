@@ -10,7 +10,7 @@ use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,11 +20,12 @@ use rustix::mount::{
     MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_change, move_mount, open_tree,
 };
 use rustix::process::{
-    Pid, PidfdFlags, Signal, getpgid, getppid, kill_current_process_group, pidfd_open,
-    set_parent_process_death_signal,
+    Pid, PidfdFlags, Signal, getpgid, getpid, getppid, kill_current_process_group, pidfd_open,
+    set_child_subreaper, set_parent_process_death_signal,
 };
 
 use crate::cover::cover;
+use crate::landlock::{descendants, private};
 use crate::protocol::{
     Covered, HelperPlan, INNER, Identity, InnerPlan, Numbers, Report, SealPlan, receive, replace,
 };
@@ -61,11 +62,11 @@ pub(crate) fn run(numbers: Numbers) -> i32 {
         return 125;
     };
     let report = File::from(report);
-    let failed = match start_bubblewrap(numbers, &report, &control) {
-        Ok((bubblewrap, caller)) => {
+    let failed = match start_sandbox(numbers, &report, &control) {
+        Ok(sandbox) => {
             // Its end is for `main` to see, which waits until everybody has closed it.
             drop(report);
-            return stay_beside(bubblewrap, &control, caller);
+            return stay_beside(sandbox, &control);
         }
         Err(Failed::Doing { doing, source }) => {
             Report::HelperFailed { doing: doing.to_owned(), message: source.to_string() }
@@ -77,22 +78,41 @@ pub(crate) fn run(numbers: Numbers) -> i32 {
     125
 }
 
-/// Waits for the end of bubblewrap; ends everything in the group if `main` ends before, and gives the
-/// terminal that the command has back to the caller's group.
-fn stay_beside(mut bubblewrap: Child, control: &OwnedFd, caller: Option<Pid>) -> i32 {
-    if let Ok(end) = pidfd_open(Pid::from_child(&bubblewrap), PidfdFlags::empty()) {
+/// What the helper has started.
+struct Sandbox {
+    /// bubblewrap, or the first process itself where that encloses itself.
+    child: Child,
+    /// Whether it is bubblewrap.
+    is_bubblewrap: bool,
+    /// A directory for this launch alone.
+    private: Option<Utf8PathBuf>,
+    /// The process group of `main`, if the command has its terminal.
+    lender: Option<Pid>,
+}
+
+/// Waits for the end of the sandbox; ends all that is in it if `main` ends before, and gives the terminal
+/// that the command has back to the group of `main`.
+fn stay_beside(sandbox: Sandbox, control: &OwnedFd) -> i32 {
+    let Sandbox { mut child, is_bubblewrap, private, lender } = sandbox;
+    if let Ok(end) = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
         // Only `main` writes there, so that nobody does when it is gone.
         let mut waiting = [PollFd::new(&end, PollFlags::IN), PollFd::new(control, PollFlags::empty())];
         while matches!(poll(&mut waiting, None), Ok(0) | Err(Errno::INTR)) {}
-        if waiting[0].revents().is_empty() && !caller.is_some_and(terminal::end_for) {
+        if waiting[0].revents().is_empty() && is_bubblewrap && !lender.is_some_and(terminal::end_for) {
             // This process is one of the group.
             let _ = kill_current_process_group(Signal::KILL);
         }
     }
-    let ended = bubblewrap.wait();
-    if let Some(caller) = caller {
+    if !is_bubblewrap {
+        descendants::end_all();
+        // `main` tries again, and tells if it cannot be done.
+        let _ = private.map(|path| private::remove(&path));
+        return 0;
+    }
+    let ended = child.wait();
+    if let Some(lender) = lender {
         // `main` may be killed before it does so itself.
-        terminal::give_back(caller, 0);
+        terminal::give_back(lender, 0);
     }
     ended.map_or(125, |_| 0)
 }
@@ -102,15 +122,10 @@ fn die_with_main(does: bool) -> Result<(), Failed> {
     set_parent_process_death_signal(does.then_some(Signal::KILL)).map_err(during("looking after its parent"))
 }
 
-/// Starts bubblewrap; also gives the process group of `main`, if the command has its terminal.
-fn start_bubblewrap(
-    numbers: Numbers,
-    report: &File,
-    control: &OwnedFd,
-) -> Result<(Child, Option<Pid>), Failed> {
+fn start_sandbox(numbers: Numbers, report: &File, control: &OwnedFd) -> Result<Sandbox, Failed> {
     die_with_main(true)?;
     let plan: HelperPlan = receive(numbers.helper_plan()).map_err(during("reading the plan"))?;
-    let caller = getppid().filter(|_| plan.terminal).and_then(|main| getpgid(Some(main)).ok());
+    let lender = getppid().filter(|_| plan.terminal).and_then(|main| getpgid(Some(main)).ok());
     if let Some(at) = &plan.stage {
         let snapshot =
             skillfreeze_sys::inherited(numbers.snapshot()).map_err(during("taking the snapshot"))?;
@@ -132,25 +147,36 @@ fn start_bubblewrap(
     skillfreeze_sys::join_new_session_keyring().map_err(during("leaving the caller's keyring"))?;
     // Whatever else the caller's process had open ends here.
     skillfreeze_sys::cloexec_from(3).map_err(during("closing descriptors"))?;
-    for number in numbers.all(plan.binds).chain(plan.keep.iter().copied()) {
+    let is_there = |number: &i32| plan.watches || *number != numbers.notices();
+    for number in numbers.all(plan.binds).filter(is_there).chain(plan.keep.iter().copied()) {
         match skillfreeze_sys::set_cloexec(number, false) {
             // The snapshot's handle has gone into the stage.
             Err(_) if number == numbers.snapshot() && plan.stage.is_some() => {}
             passed => passed.map_err(during("passing descriptors on"))?,
         }
     }
-    let mut command = Command::new(&plan.bubblewrap);
-    command.arg("--args").arg(numbers.arguments().to_string());
-    command.arg("--").arg(format!("/proc/self/fd/{}", numbers.program()));
+    let program = format!("/proc/self/fd/{}", numbers.program());
+    let (mut command, doing) = match &plan.bubblewrap {
+        Some(bubblewrap) => {
+            let mut command = Command::new(bubblewrap);
+            command.arg("--args").arg(numbers.arguments().to_string()).arg("--").arg(program);
+            (command, "starting bubblewrap")
+        }
+        None => {
+            // Whatever loses its parent inside comes to this process, which ends it.
+            set_child_subreaper(Some(getpid())).map_err(during("becoming the reaper"))?;
+            (Command::new(program), "starting the first process of the sandbox")
+        }
+    };
     command.arg(INNER).arg(numbers.to_argument());
     // The first process inside sets the command's environment; anybody can read its own.
-    let bubblewrap = command.env_clear().spawn().map_err(during("starting bubblewrap"))?;
+    let child = command.env_clear().spawn().map_err(during(doing))?;
     // What was handed on is not for this process to keep open: neither memory files nor the caller's pipes.
     let own = [numbers.report(), numbers.control()];
     for number in numbers.all(plan.binds).chain(plan.keep).filter(|number| !own.contains(number)) {
         drop(skillfreeze_sys::inherited(number));
     }
-    Ok((bubblewrap, caller))
+    Ok(Sandbox { child, is_bubblewrap: plan.bubblewrap.is_some(), private: plan.private, lender })
 }
 
 /// `main` may have ended before anybody looked after it.

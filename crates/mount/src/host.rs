@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "answers questions about paths of the host")]
 mod bubblewrap;
 mod guarded;
+mod resolved;
 mod rootfs;
 
 use std::fs;
@@ -29,8 +30,12 @@ pub struct Host {
     pub etc: Vec<Utf8PathBuf>,
     /// The resolver's configuration, which the host's network needs, if there is one.
     pub resolver: Option<Utf8PathBuf>,
-    /// bubblewrap.
-    pub bubblewrap: Bubblewrap,
+    /// bubblewrap, where it was asked for.
+    pub bubblewrap: Option<Bubblewrap>,
+    /// The version of Landlock; 0 where there is none.
+    pub landlock: u32,
+    /// Where directories for one launch alone are made: canonical.
+    pub temporaries: Utf8PathBuf,
     /// The kernel's release.
     pub kernel: String,
     /// Bytes of memory that a launch may use, if that is known.
@@ -91,11 +96,11 @@ const ETC: [&str; 23] = [
 const RESOLVER: &str = "/etc/resolv.conf";
 
 impl Host {
-    /// Looks at this machine.
+    /// Looks at this machine; for bubblewrap only where it is to enclose the command.
     ///
     /// # Errors
-    /// [`BubblewrapError`] when no bubblewrap can be used.
-    pub fn probe(bubblewrap: &BubblewrapChoice<'_>) -> Result<Self, BubblewrapError> {
+    /// [`BubblewrapError`] when none can be used.
+    pub fn probe(bubblewrap: Option<&BubblewrapChoice<'_>>) -> Result<Self, BubblewrapError> {
         let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let system = SYSTEM.iter().filter_map(|path| system_entry(Utf8Path::new(path))).collect();
         let exists =
@@ -108,11 +113,19 @@ impl Host {
             system,
             etc,
             resolver,
-            bubblewrap: bubblewrap.find()?,
+            bubblewrap: bubblewrap.map(BubblewrapChoice::find).transpose()?,
+            landlock: skillfreeze_sys::landlock_version(),
+            temporaries: temporaries(),
             kernel,
             memory: memory::available(&|path| fs::read_to_string(path).ok()),
         })
     }
+}
+
+/// The caller's directory of temporaries, or everybody's.
+fn temporaries() -> Utf8PathBuf {
+    let canonical = fs::canonicalize(std::env::temp_dir()).ok();
+    canonical.and_then(|path| Utf8PathBuf::from_path_buf(path).ok()).unwrap_or_else(|| "/tmp".into())
 }
 
 fn system_entry(path: &Utf8Path) -> Option<SystemEntry> {

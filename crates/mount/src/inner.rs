@@ -15,9 +15,9 @@ use rustix::process::{
     DumpableBehavior, Pid, Resource, Rlimit, WaitOptions, getrlimit, set_dumpable_behavior, setrlimit, wait,
 };
 
+use crate::landlock::Enclosed;
 use crate::protocol::{FOREGROUND, Ground, InnerPlan, Numbers, Report, receive};
-use crate::selfcheck;
-use crate::terminal;
+use crate::{opened, selfcheck, terminal};
 
 /// Runs the inner process; its status means nothing, the reports say it all.
 pub(crate) fn run(numbers: Numbers) -> i32 {
@@ -31,7 +31,7 @@ pub(crate) fn run(numbers: Numbers) -> i32 {
         doing: "preparing the first process of the sandbox".to_owned(),
         message: error.to_string(),
     });
-    let ended = ended.and_then(|plan| supervise(&plan, &report, control));
+    let ended = ended.and_then(|plan| supervise(&plan, numbers, &report, control));
     let ended = ended.unwrap_or_else(|failed| failed);
     // If `main` is gone there is nobody to tell, and the sandbox ends either way.
     let _ = ended.send(&report);
@@ -56,7 +56,12 @@ fn prepare(numbers: Numbers) -> io::Result<InnerPlan> {
 }
 
 /// Does everything from the check to the command's end.
-fn supervise(plan: &InnerPlan, report: &File, control: File) -> Result<Report, Report> {
+fn supervise(plan: &InnerPlan, numbers: Numbers, report: &File, control: File) -> Result<Report, Report> {
+    let enclosed = plan.enclosure.as_ref().map(|enclosure| enclosure.enter(numbers)).transpose();
+    let enclosed = enclosed.map_err(|error| Report::HelperFailed {
+        doing: "enclosing the first process by Landlock".to_owned(),
+        message: error.to_string(),
+    })?;
     let failed = |error: selfcheck::Failed| Report::CheckFailed {
         check: error.check.to_owned(),
         detail: error.detail,
@@ -64,26 +69,46 @@ fn supervise(plan: &InnerPlan, report: &File, control: File) -> Result<Report, R
     let passed = selfcheck::run(plan).map_err(failed)?;
     let tell = |told: Report| told.send(report).map_err(|_| told);
     tell(Report::Checked { skills: passed.skills, probes: passed.probes, noexec: passed.noexec })?;
-    let command =
-        start(plan).map_err(|error| Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) })?;
+    if !plan.watched.is_empty() {
+        tell(watch(plan, numbers)?)?;
+    }
+    let command = start(plan, enclosed)
+        .map_err(|error| Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) })?;
     tell(Report::Started)?;
-    relay_signals(control, command);
+    relay_signals(control, command, enclosed);
     let stopped = |signal| {
         // If `main` is gone, so is the sandbox.
         let _ = Report::Stopped { signal }.send(report);
     };
-    Ok(reap_until(command, plan.terminal.is_some().then_some(&stopped)))
+    let ended = reap_until(command, plan.terminal.is_some().then_some(&stopped));
+    // Elsewhere the kernel does, when this process ends.
+    if let Some(enclosed) = enclosed {
+        enclosed.end_all();
+    }
+    Ok(ended)
+}
+
+/// From here on, what is opened is the command's doing. The instance is closed again before that starts.
+fn watch(plan: &InnerPlan, numbers: Numbers) -> Result<Report, Report> {
+    let notices = skillfreeze_sys::inherited(numbers.notices()).map_err(|error| Report::HelperFailed {
+        doing: "taking over what tells of opened files".to_owned(),
+        message: error.to_string(),
+    })?;
+    Ok(Report::Watching { numbers: opened::watch(&notices, &plan.skills_dir, &plan.watched) })
 }
 
 /// Starts the command in a process group of its own, so that a signal reaches what it started too,
 /// as one typed at a terminal does.
-fn start(plan: &InnerPlan) -> io::Result<Pid> {
+fn start(plan: &InnerPlan, enclosed: Option<Enclosed>) -> io::Result<Pid> {
     // `main` may have raised its own limit to hand everything down.
     let limit = Rlimit { current: plan.descriptors, ..getrlimit(Resource::Nofile) };
     setrlimit(Resource::Nofile, limit)?;
     let (program, arguments) = plan.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
     command.args(arguments).env_clear().envs(plan.environment.iter().map(|(name, value)| (name, value)));
+    if let Some(enclosed) = enclosed {
+        enclosed.keep_inside(&mut command)?;
+    }
     command.process_group(0);
     if plan.terminal == Some(Ground::Foreground) {
         skillfreeze_sys::take_terminal(&mut command);
@@ -95,7 +120,7 @@ fn start(plan: &InnerPlan) -> io::Result<Pid> {
 
 /// Sends each signal that `main` writes into the pipe on to the command's group; ends the sandbox
 /// when the pipe closes, which it does only when `main` is gone.
-fn relay_signals(mut control: File, command: Pid) {
+fn relay_signals(mut control: File, command: Pid, enclosed: Option<Enclosed>) {
     thread::spawn(move || {
         let mut number = [0];
         while control.read_exact(&mut number).is_ok() {
@@ -106,6 +131,9 @@ fn relay_signals(mut control: File, command: Pid) {
                 // The command may have ended just now.
                 let _ = killpg(nix::unistd::Pid::from_raw(command.as_raw_nonzero().get()), signal);
             }
+        }
+        if let Some(enclosed) = enclosed {
+            enclosed.end_all();
         }
         std::process::exit(125);
     });

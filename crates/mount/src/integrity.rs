@@ -51,7 +51,8 @@ impl fmt::Display for Method {
 }
 
 /// A way to seal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Seal {
     /// A private tmpfs.
     StagedTmpfs,

@@ -6,11 +6,13 @@ use std::os::fd::OwnedFd;
 use camino::{Utf8Path, Utf8PathBuf};
 use skillfreeze_manifest::Progress;
 
+use crate::backend::Backend;
 use crate::descriptors::{make_room, soft_limit};
 use crate::exit::Exit;
 use crate::guard::Guard;
 use crate::host::Host;
 use crate::integrity::{Integrity, Method, Seal};
+use crate::landlock::private;
 use crate::launch_error::LaunchError;
 use crate::memory_files::{self, MemoryFiles};
 use crate::plan::{LaunchPlan, check_memory};
@@ -18,7 +20,7 @@ use crate::plan_error::PlanError;
 use crate::protocol::{Numbers, Report};
 use crate::record::{CheckRecord, ErrorRecord, InsideRecord, Outcome, RecordFile, RunContext, RunRecord};
 use crate::request::LaunchRequest;
-use crate::running::Running;
+use crate::running::{News, Running};
 use crate::stage::Size;
 use crate::status::{Event, StatusWriter};
 use crate::verify::{Verified, trusted_owners};
@@ -26,15 +28,17 @@ use crate::verify::{Verified, trusted_owners};
 /// A checked snapshot and a plan for it, ready to start.
 #[derive(Debug)]
 pub struct Launch {
-    verified: Verified,
-    plan: LaunchPlan,
-    required: Option<Integrity>,
+    pub(crate) verified: Verified,
+    pub(crate) plan: LaunchPlan,
+    pub(crate) required: Option<Integrity>,
     /// The way to seal that the caller asked for: no other will do then.
-    seal: Option<Seal>,
-    guards: Vec<Guard>,
-    kernel: String,
+    pub(crate) seal: Option<Seal>,
+    pub(crate) guards: Vec<Guard>,
+    pub(crate) kernel: String,
     /// Bytes of memory that there are, if that is known.
-    memory: Option<u64>,
+    pub(crate) memory: Option<u64>,
+    /// The process whose end is to end the launch, if that is another one.
+    pub(crate) caller: Option<OwnedFd>,
 }
 
 /// What a caller brings to a launch beside the plan.
@@ -48,8 +52,6 @@ pub struct Session<'a> {
     pub status: StatusWriter,
     /// A lock on the snapshot, held until the end so that nothing cleans it up.
     pub lease: Option<OwnedFd>,
-    /// The time, RFC 3339, UTC.
-    pub clock: fn() -> String,
     /// Is told how far the check after the end has come.
     pub progress: &'a dyn Progress,
 }
@@ -57,8 +59,8 @@ pub struct Session<'a> {
 impl<'a> Session<'a> {
     /// A session that keeps no record, tells nothing and holds no lease.
     #[must_use]
-    pub fn new(context: RunContext, clock: fn() -> String, progress: &'a dyn Progress) -> Self {
-        Self { context, records: Vec::new(), status: StatusWriter::default(), lease: None, clock, progress }
+    pub fn new(context: RunContext, progress: &'a dyn Progress) -> Self {
+        Self { context, records: Vec::new(), status: StatusWriter::default(), lease: None, progress }
     }
 }
 
@@ -84,14 +86,10 @@ impl Launch {
         let plan = LaunchPlan::new(&verified, &request, host)?;
         let LaunchRequest { require: required, seal, mut guards, .. } = request;
         // What the command cannot reach, it cannot have changed.
-        let is_covered = |guard: &Guard| {
-            let canonical = guard.found.as_ref().map(|found| &found.canonical);
-            plan.covered.iter().any(|root| Some(&root.canonical) == canonical)
-        };
         // What the snapshot covers is uncovered where somebody else exchanges it.
-        guards.retain(|guard| is_covered(guard) || plan.binds().any(|bind| guard.is_exposed_by(bind)));
+        guards.retain(|guard| plan.covers(guard) || plan.binds().any(|bind| guard.is_exposed_by(bind)));
         let kernel = host.kernel.clone();
-        Ok(Self { verified, plan, required, seal, guards, kernel, memory: host.memory })
+        Ok(Self { verified, plan, required, seal, guards, kernel, memory: host.memory, caller: None })
     }
 
     /// What the sandbox is given.
@@ -111,7 +109,7 @@ impl Launch {
     /// [`LaunchError`]; also when the command itself ended well but something did not match
     /// afterwards.
     pub fn run(mut self, session: Session<'_>) -> Result<Ended, LaunchError> {
-        let Session { context, records, mut status, lease, clock, progress } = session;
+        let Session { context, records, mut status, lease, progress } = session;
         status.send(&self.planned(&context.id));
         let mut record = RunRecord::started(
             context,
@@ -119,7 +117,7 @@ impl Launch {
             &self.plan,
             self.required,
             self.kernel.clone(),
-            clock(),
+            now(),
         );
         status.send(&Event::Verified(record.checks.before.clone()));
         let mut has_started = false;
@@ -128,7 +126,8 @@ impl Launch {
         // However the command ended: one that was killed has had its time to change something.
         let result =
             if has_started { self.conclude(result, &mut record, &mut status, progress) } else { result };
-        record.ended_at = Some(clock());
+        let result = self.remove_private(result);
+        record.ended_at = Some(now());
         record.outcome = if result.is_ok() { Outcome::Exited } else { Outcome::Failed };
         record.error = result.as_ref().err().map(describe);
         let written = write_all(&records, &record);
@@ -153,8 +152,15 @@ impl Launch {
     ) -> Result<Ended, LaunchError> {
         let soft_limit = soft_limit();
         let is_in_place = self.plan.places().count() > 1;
+        let owner = self.plan.drops_privileges.then_some(self.plan.user);
+        if let Some(private) = self.plan.private() {
+            private::make(&private, owner)
+                .map_err(|source| LaunchError::Start { doing: "making its own directory", source })?;
+        }
         if self.plan.how != Method::SealedMemfd {
-            let started = Running::start(&self.plan, &self.verified, None, soft_limit);
+            let covered = self.guards.iter().filter(|guard| self.plan.covers(guard));
+            let covered = covered.filter_map(|guard| guard.found.clone()).collect();
+            let started = Running::start(&self.plan, &self.verified, None, covered, soft_limit);
             match started.and_then(|running| self.follow(running, record, status, has_started)) {
                 Err(LaunchError::StageUnavailable { doing, message }) if is_in_place => {
                     return Err(LaunchError::InPlace { message: format!("{doing}: {message}") });
@@ -177,8 +183,15 @@ impl Launch {
             return Err(LaunchError::Unsealed { faults: check.faults });
         }
         status.send(&Event::Sealed { files: check.files, bytes: check.bytes });
-        let running = Running::start(&self.plan, &self.verified, Some(files), soft_limit)?;
+        let running = Running::start(&self.plan, &self.verified, Some(files), Vec::new(), soft_limit)?;
         self.follow(running, record, status, has_started)
+    }
+
+    /// Removes the launch's own directory, if the helper was kept from it.
+    fn remove_private(&self, result: Result<Ended, LaunchError>) -> Result<Ended, LaunchError> {
+        let removed = self.plan.private().map_or(Ok(()), |path| private::remove(&path));
+        let failed = |source| LaunchError::Start { doing: "removing its own directory", source };
+        result.and_then(|ended| removed.map(|()| ended).map_err(failed))
     }
 
     fn planned(&self, run: &str) -> Event {
@@ -198,7 +211,14 @@ impl Launch {
         let how = self.plan.how;
         let mut last = None;
         let mut noexec = false;
-        while let Some(report) = running.next_report() {
+        while let Some(news) = running.next(self.caller.as_ref()) {
+            let report = match news {
+                News::Report(report) => report,
+                News::Opened(event) => {
+                    status.send(&event);
+                    continue;
+                }
+            };
             match &report {
                 Report::Stopped { signal } => {
                     running.stop(*signal);
@@ -213,18 +233,22 @@ impl Launch {
                 }
                 Report::Started => {
                     *has_started = true;
-                    running.started();
                     status.send(&Event::Started);
                 }
                 _ => {}
             }
             last = Some(report);
         }
-        // The pipe has closed, so nothing inside is alive; only bubblewrap is left to be reaped.
-        running.wait().map_err(|source| LaunchError::Start { doing: "waiting for bubblewrap", source })?;
+        // The pipe has closed, so nothing inside is alive; only the helper is left to be reaped.
+        running.wait().map_err(|source| LaunchError::Start { doing: "waiting for the sandbox", source })?;
+        if let Some(opened) = running.opened() {
+            status.send(&opened.read_last());
+            record.opened = Some(opened.record());
+        }
         match last {
             Some(Report::Exited { status }) => Ok(Ended { exit: Exit::Status(status), how, noexec }),
             Some(Report::Killed { signal }) => Ok(Ended { exit: Exit::Signal(signal), how, noexec }),
+            _ if running.caller_has_ended() => Err(LaunchError::CallerEnded),
             Some(Report::HelperFailed { doing, message }) => Err(LaunchError::Helper { doing, message }),
             Some(Report::StageUnavailable { doing, message }) => {
                 Err(LaunchError::StageUnavailable { doing, message })
@@ -237,8 +261,13 @@ impl Launch {
                 let source = io::Error::from_raw_os_error(errno);
                 Err(LaunchError::NotStarted { program: program.unwrap_or_default(), source })
             }
-            Some(Report::Started | Report::Stopped { .. } | Report::Checked { .. }) => Err(LaunchError::Lost),
-            Some(Report::Sealed { .. }) | None => Err(running.refusal()),
+            Some(
+                Report::Started | Report::Stopped { .. } | Report::Watching { .. } | Report::Checked { .. },
+            ) => Err(LaunchError::Lost),
+            Some(Report::Sealed { .. }) | None if matches!(self.plan.backend, Backend::Bubblewrap(_)) => {
+                Err(running.refusal())
+            }
+            Some(Report::Sealed { .. }) | None => Err(LaunchError::Lost),
         }
     }
 
@@ -275,7 +304,7 @@ impl Launch {
     }
 }
 
-fn describe(error: &LaunchError) -> ErrorRecord {
+pub(crate) fn describe(error: &LaunchError) -> ErrorRecord {
     let mut message = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
@@ -283,6 +312,11 @@ fn describe(error: &LaunchError) -> ErrorRecord {
         source = cause.source();
     }
     ErrorRecord { code: error.code().to_owned(), message }
+}
+
+/// The time, RFC 3339, UTC.
+fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
 fn write_all(records: &[RecordFile], record: &RunRecord) -> Result<(), LaunchError> {

@@ -112,6 +112,9 @@ pub enum LaunchError {
         /// What the system said.
         source: io::Error,
     },
+    /// The process that made the launch a command has ended, and so the sandbox was ended.
+    #[error("the program that started the launch ended before the command did")]
+    CallerEnded,
     /// The sandbox ended without a word, so it was killed.
     #[error("the sandbox was killed before the command ended")]
     Lost,
@@ -157,6 +160,7 @@ impl LaunchError {
                 "command-not-found"
             }
             Self::NotStarted { .. } => "command-not-executable",
+            Self::CallerEnded => "caller-ended",
             Self::Lost => "sandbox-lost",
             Self::Changed { .. } => "integrity-after-run",
             Self::SourceAppeared { .. } => "source-appeared",

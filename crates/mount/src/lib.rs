@@ -13,6 +13,8 @@
 //!   command, relays signals and reaps.
 //!
 //! The latter two are the calling program itself, started again, so its `main` begins with [`init`].
+//! [`Launch::command`] gives `main` a process of its own too, which the caller starts with the streams it
+//! wants, from an async runtime for one.
 //!
 //! ```
 //! use cap_std::ambient_authority;
@@ -41,6 +43,7 @@
 #![forbid(unsafe_code)]
 
 mod alias;
+mod backend;
 mod bind;
 mod bubblewrap;
 mod cover;
@@ -48,35 +51,47 @@ mod descriptors;
 mod elf;
 mod exit;
 mod filter;
+mod frozen;
 #[cfg(test)]
 mod golden;
 mod guard;
+mod handoff;
 mod helper;
 mod host;
 mod inner;
 mod integrity;
+mod landlock;
 mod launch;
 mod launch_error;
 mod memory;
 mod memory_files;
+mod opened;
 mod plan;
 mod plan_error;
 mod protocol;
 mod record;
 mod request;
 mod running;
+pub mod seatbelt;
 mod selfcheck;
+mod shell;
 mod signals;
 mod stage;
 mod status;
+mod supervisor;
 mod terminal;
 mod verify;
 
-pub use alias::expand_argument;
-pub use bind::{Bind, BindError};
+pub use alias::{AliasError, Aliases, FrozenFile, expand_argument};
+pub use backend::Backend;
+pub use bind::{Bind, BindError, normal_target};
 pub use bubblewrap::{Refusal, explain};
 pub use exit::Exit;
+pub use frozen::Frozen;
 pub use guard::{Guard, Guarded};
+pub use handoff::{
+    HANDOFF_SCHEMA, Handoff, HandoffLease, HandoffMount, HandoffNote, HandoffRequest, words_text,
+};
 pub use host::{Bubblewrap, BubblewrapChoice, BubblewrapError, Host, Rootfs, RootfsError, SystemEntry};
 pub use integrity::{Integrity, Method, STRONGEST, Sandbox, Seal, UnknownName};
 pub use launch::{Ended, Launch, Session};
@@ -84,14 +99,15 @@ pub use launch_error::LaunchError;
 pub use plan::{LaunchPlan, Mount, PLAN_SCHEMA, PlanWarning};
 pub use plan_error::PlanError;
 pub use record::{
-    CheckRecord, Checks, ErrorRecord, InsideRecord, LaunchRecord, Outcome, Provenance, RECORD_SCHEMA,
-    RecordFile, RunContext, RunRecord,
+    CheckRecord, Checks, ErrorRecord, InsideRecord, LaunchRecord, OpenedRecord, Outcome, Provenance,
+    RECORD_SCHEMA, RecordFile, RunContext, RunRecord,
 };
 pub use request::{LaunchRequest, Names, Network};
+pub use shell::quote;
 pub use status::{Event, STATUS_SCHEMA, StatusWriter};
 pub use verify::{Counts, Verified, VerifyError, is_trusted_owner};
 
-/// Becomes the helper or the first process of a sandbox when the program was started as one.
+/// Becomes the supervisor, the helper or the first process of a sandbox when the program was started as one.
 ///
 /// Must be the first thing that a program does which launches anything, before it starts a thread:
 /// the helper changes its namespaces and its user, which takes a process with one thread. Returns
@@ -102,6 +118,7 @@ pub fn init() {
         return;
     };
     let run = match role.to_str() {
+        Some(protocol::SUPERVISOR) => supervisor::run,
         Some(protocol::HELPER) => helper::run,
         Some(protocol::INNER) => inner::run,
         _ => return,

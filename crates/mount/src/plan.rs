@@ -2,6 +2,7 @@
 
 mod binds;
 mod environment;
+mod landlock;
 mod mounts;
 mod root;
 mod user;
@@ -10,21 +11,24 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use skillfreeze_manifest::{Digest, EntryKind, SkillId};
 
 use self::binds::plan_binds;
-use self::environment::{HOME, check_names, plan_environment};
+pub(crate) use self::environment::check_variables;
+use self::environment::{HOME, check_names, own_places, plan_environment};
 pub use self::mounts::Mount;
 use self::mounts::plan_mounts;
 use self::root::Root;
 use self::user::choose_user;
 use crate::alias::expand_argument;
+use crate::backend::Backend;
 use crate::bind::{Bind, normal_target};
-use crate::filter::Machine;
-use crate::guard::{Guarded, Protection};
+use crate::filter;
+use crate::guard::{Guard, Protection};
 use crate::host::{Bubblewrap, Host};
 use crate::integrity::{Integrity, Method, STRONGEST, Sandbox, Seal};
+use crate::landlock::private;
 use crate::plan_error::PlanError;
 use crate::request::{LaunchRequest, Names, Network};
 use crate::stage::Size;
@@ -34,9 +38,13 @@ use crate::verify::Verified;
 pub const PLAN_SCHEMA: &str = "skillfreeze.launch-plan.v1";
 
 /// What a sandbox is given.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+///
+/// As JSON it is for people and programs to look at: what is not UTF-8 in the command and its environment is
+/// replaced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchPlan {
     /// [`PLAN_SCHEMA`].
+    #[serde(skip_deserializing, default = "schema")]
     pub schema: &'static str,
     /// The snapshot that is mounted.
     pub snapshot: Digest,
@@ -47,11 +55,11 @@ pub struct LaunchPlan {
     /// By what means.
     pub how: Method,
     /// What encloses the command.
-    pub backend: Bubblewrap,
+    pub backend: Backend,
     /// What is mounted, in this order.
     pub mounts: Vec<Mount>,
     /// The command's whole environment.
-    #[serde(serialize_with = "lossy_map")]
+    #[serde(serialize_with = "lossy_map", deserialize_with = "plain_map")]
     pub environment: BTreeMap<OsString, OsString>,
     /// The network.
     pub network: Network,
@@ -64,7 +72,7 @@ pub struct LaunchPlan {
     /// Where the command starts.
     pub working_directory: Utf8PathBuf,
     /// The command.
-    #[serde(serialize_with = "lossy_list")]
+    #[serde(serialize_with = "lossy_list", deserialize_with = "plain_list")]
     pub command: Vec<OsString>,
     /// The directory that the sandbox has as its root instead of this machine's, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,15 +83,12 @@ pub struct LaunchPlan {
     pub keep: Vec<i32>,
     /// Live sources that the command can read beside the frozen ones.
     pub live_sources_visible: Vec<Utf8PathBuf>,
-    /// The source roots over which the helper mounts the snapshot.
-    #[serde(skip)]
-    pub(crate) covered: Vec<Guarded>,
     /// What the caller should know.
     pub warnings: Vec<PlanWarning>,
 }
 
 /// What a caller should know of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum PlanWarning {
     /// The workspace is root's, and the command runs as somebody else.
@@ -108,7 +113,8 @@ impl LaunchPlan {
     pub fn new(verified: &Verified, request: &LaunchRequest, host: &Host) -> Result<Self, PlanError> {
         let skills = verified.manifest().packages().iter().map(|package| package.id().clone()).collect();
         let memory = Size::of(verified.manifest()).memory();
-        let snapshot = Snapshot { digest: verified.digest(), path: verified.path(), skills, memory };
+        let private = private::name(&host.temporaries).map_err(PlanError::Random)?;
+        let snapshot = Snapshot { digest: verified.digest(), path: verified.path(), skills, memory, private };
         Self::of(snapshot, request, host, &crate::host::kind_at)
     }
 
@@ -129,6 +135,19 @@ impl LaunchPlan {
         std::iter::once(self.names.skills_dir.as_path()).chain(covered)
     }
 
+    /// Whether the helper must mount the snapshot over what was found at a guarded path.
+    pub(crate) fn covers(&self, guard: &Guard) -> bool {
+        let found = guard.found.as_ref().map(|found| &found.canonical);
+        let is_it =
+            |mount: &Mount| matches!(mount, Mount::InPlace { root, within: true, .. } if Some(root) == found);
+        self.mounts.iter().any(is_it)
+    }
+
+    /// The directory of the host that is made for this launch alone, where there is one.
+    pub(crate) fn private(&self) -> Option<Utf8PathBuf> {
+        landlock::private_directory(self)
+    }
+
     /// The same from plain data: what is at a path of the host is asked of `kind_at` alone.
     pub(crate) fn of(
         snapshot: Snapshot<'_>,
@@ -139,17 +158,22 @@ impl LaunchPlan {
         if request.command.is_empty() {
             return Err(PlanError::NoCommand);
         }
-        if !matches!(request.sandbox, Sandbox::Auto | Sandbox::Bubblewrap) {
-            return Err(PlanError::Sandbox { sandbox: request.sandbox });
+        match request.sandbox {
+            Sandbox::Auto | Sandbox::Bubblewrap => {}
+            Sandbox::Landlock => return landlock::plan(snapshot, request, host, kind_at),
+            sandbox @ Sandbox::Seatbelt => return Err(PlanError::Sandbox { sandbox }),
         }
         if let Some(required) = request.require.filter(|required| *required > STRONGEST) {
             return Err(PlanError::Integrity { required, available: STRONGEST });
         }
-        if request.terminal && Machine::own().is_none() {
+        if request.terminal && !filter::is_known_here() {
             return Err(PlanError::Terminal);
         }
-        if !host.bubblewrap.binds_descriptors {
-            let Bubblewrap { path, version, .. } = host.bubblewrap.clone();
+        let Some(bubblewrap) = host.bubblewrap.clone() else {
+            return Err(PlanError::Sandbox { sandbox: Sandbox::Bubblewrap });
+        };
+        if !bubblewrap.binds_descriptors {
+            let Bubblewrap { path, version, .. } = bubblewrap;
             return Err(PlanError::NoDescriptorBind { path, version });
         }
         // Less than the best is had only by asking for it.
@@ -173,25 +197,20 @@ impl LaunchPlan {
         check_names(&names, &root)?;
         let mut warnings = Vec::new();
         let user = choose_user(request, host, &mut warnings)?;
-        let Protection { mounts: binds, visible: live_sources_visible, covered } =
+        let Protection { mounts: binds, visible: live_sources_visible, .. } =
             plan_binds(&snapshot, request, &names, &root, kind_at)?;
         if !live_sources_visible.is_empty() {
             warnings.push(PlanWarning::LiveSourcesVisible { paths: live_sources_visible.clone() });
         }
-        let command = request
-            .command
-            .iter()
-            .map(|argument| expand_argument(argument, &names.skills_variable, &names.skills_dir))
-            .collect();
         Ok(Self {
             schema: PLAN_SCHEMA,
             snapshot: snapshot.digest,
             skills: snapshot.skills,
             integrity,
             how,
-            backend: host.bubblewrap.clone(),
+            backend: Backend::Bubblewrap(bubblewrap),
             mounts: plan_mounts(request, &names, root, binds),
-            environment: plan_environment(request, &names, integrity)?,
+            environment: plan_environment(request, &names, integrity, own_places())?,
             network: request.network,
             user,
             drops_privileges: host.user.0 == 0,
@@ -200,15 +219,20 @@ impl LaunchPlan {
                 .workspace
                 .as_ref()
                 .map_or_else(|| HOME.into(), |bind| bind.target.clone()),
-            command,
+            command: command_of(request, &names),
             rootfs: request.rootfs.as_ref().map(|rootfs| rootfs.path.clone()),
             names,
             keep: request.keep.clone(),
             live_sources_visible,
-            covered,
             warnings,
         })
     }
+}
+
+/// The command, with the skills where they will be.
+fn command_of(request: &LaunchRequest, names: &Names) -> Vec<OsString> {
+    let expand = |argument: &OsString| expand_argument(argument, &names.skills_variable, &names.skills_dir);
+    request.command.iter().map(expand).collect()
 }
 
 /// What a plan needs to know of a snapshot.
@@ -218,6 +242,8 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) skills: Vec<SkillId>,
     /// Bytes of memory that one copy of it takes.
     pub(crate) memory: u64,
+    /// A name for a directory of this launch alone, where one is needed.
+    pub(crate) private: Utf8PathBuf,
 }
 
 /// Refuses what memory cannot hold; `memory` is what one copy of the snapshot takes.
@@ -235,6 +261,10 @@ pub(crate) fn check_memory(how: Method, memory: u64, available: Option<u64>) -> 
     }
 }
 
+fn schema() -> &'static str {
+    PLAN_SCHEMA
+}
+
 fn lossy(text: &OsStr) -> std::borrow::Cow<'_, str> {
     text.to_string_lossy()
 }
@@ -245,4 +275,14 @@ fn lossy_list<S: Serializer>(list: &[OsString], serializer: S) -> Result<S::Ok, 
 
 fn lossy_map<S: Serializer>(map: &BTreeMap<OsString, OsString>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(map.iter().map(|(name, value)| (lossy(name), lossy(value))))
+}
+
+fn plain_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<OsString>, D::Error> {
+    let list = Vec::<String>::deserialize(deserializer)?;
+    Ok(list.into_iter().map(OsString::from).collect())
+}
+
+fn plain_map<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<OsString, OsString>, D::Error> {
+    let map = BTreeMap::<String, String>::deserialize(deserializer)?;
+    Ok(map.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
 }

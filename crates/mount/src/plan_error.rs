@@ -1,5 +1,7 @@
 //! Why there is no launch plan.
 
+use std::io;
+
 use camino::Utf8PathBuf;
 
 use crate::bind::BindError;
@@ -29,6 +31,60 @@ pub enum PlanError {
     /// There is no filter here that keeps a command from typing into the caller's terminal.
     #[error("the command cannot have the terminal on this kind of processor")]
     Terminal,
+    /// The sandbox cannot seal, and nobody said that less will do.
+    #[error(
+        "the sandbox `{sandbox}` gives integrity `read-only`, which is to be asked for with `--require read-only`"
+    )]
+    NotSealed {
+        /// The sandbox.
+        sandbox: Sandbox,
+    },
+    /// The kernel has no Landlock.
+    #[error("the kernel has no Landlock, or it is not switched on")]
+    NoLandlock,
+    /// The kernel's Landlock cannot keep a promise.
+    #[error("the kernel's Landlock has ABI {found}, and {needed} is needed to keep signals inside")]
+    LandlockTooOld {
+        /// What the kernel has.
+        found: u32,
+        /// The least that will do.
+        needed: u32,
+    },
+    /// Without mounts and sessions of its own a sandbox cannot give this.
+    #[error("the sandbox `landlock` cannot give the command {what}")]
+    LandlockCannot {
+        /// What was asked for.
+        what: &'static str,
+    },
+    /// Without mounts everything is where it is on the host.
+    #[error("`{path}` cannot be at `{target}`: the sandbox `landlock` mounts nothing")]
+    LandlockElsewhere {
+        /// Where it is.
+        path: Utf8PathBuf,
+        /// Where it was wanted.
+        target: Utf8PathBuf,
+    },
+    /// Skills are taken from a place that the command could write.
+    #[error(
+        "skills or configuration are taken from `{path}`, which the sandbox `landlock` cannot keep from being written in `{above}`"
+    )]
+    LandlockSourceExposed {
+        /// The source root or file.
+        path: Utf8PathBuf,
+        /// The writable bind that it lies in.
+        above: Utf8PathBuf,
+    },
+    /// Something read-only lies in what is writable.
+    #[error("the sandbox `landlock` cannot keep `{path}` from being written in `{above}`")]
+    LandlockReadOnly {
+        /// The read-only bind.
+        path: Utf8PathBuf,
+        /// The writable bind that it lies in.
+        above: Utf8PathBuf,
+    },
+    /// No name could be made up.
+    #[error("no random bytes")]
+    Random(#[source] io::Error),
     /// A bind is refused.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -80,6 +136,20 @@ pub enum PlanError {
         /// The source root.
         root: Utf8PathBuf,
     },
+    /// A path of the host leads nowhere.
+    #[error("`{}` leads nowhere", .path.as_str().escape_debug())]
+    Unresolved {
+        /// The path.
+        path: Utf8PathBuf,
+    },
+    /// A form of a plan for another sandbox cannot carry a path.
+    #[error("the form `{form}` cannot carry the path `{}`", .path.as_str().escape_debug())]
+    Uncarried {
+        /// The form.
+        form: &'static str,
+        /// The path.
+        path: Utf8PathBuf,
+    },
     /// A variable has a name that none can have, or one that this program sets.
     #[error("the environment variable `{}` cannot be set", .name.escape_debug())]
     Variable {
@@ -113,6 +183,14 @@ impl PlanError {
             Self::Integrity { .. } => "integrity-unavailable",
             Self::Sandbox { .. } => "sandbox-unavailable",
             Self::Terminal => "terminal-unsupported",
+            Self::NotSealed { .. } => "integrity-unavailable",
+            Self::NoLandlock => "landlock-missing",
+            Self::LandlockTooOld { .. } => "landlock-too-old",
+            Self::LandlockCannot { .. } => "landlock-cannot",
+            Self::LandlockElsewhere { .. } => "landlock-elsewhere",
+            Self::LandlockSourceExposed { .. } => "landlock-source-exposed",
+            Self::LandlockReadOnly { .. } => "landlock-read-only",
+            Self::Random(_) => "io",
             Self::Bind(error) => error.code(),
             Self::UserRoot => "user-root",
             Self::UserOther { .. } => "user-not-permitted",
@@ -121,6 +199,8 @@ impl PlanError {
             Self::InPlace { .. } => "in-place-unavailable",
             Self::InPlaceNothing => "in-place-nothing",
             Self::InPlaceBind { .. } => "in-place-bind",
+            Self::Unresolved { .. } => "not-found",
+            Self::Uncarried { .. } => "plan-path",
             Self::Variable { .. } => "environment-name",
             Self::Memory { .. } => "seal-memory",
             Self::NoDescriptorBind { .. } => "bwrap-too-old",

@@ -8,6 +8,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::ops::RangeFrom;
 use std::os::fd::RawFd;
 
 use camino::Utf8PathBuf;
@@ -16,6 +17,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use skillfreeze_manifest::{Digest, Fault, SkillId};
 
+use crate::guard::Guarded;
+
+use crate::landlock::Enclosure;
+
+/// The first argument of the program when it is started as `main` of a launch alone.
+pub(crate) const SUPERVISOR: &str = "__skillfreeze-supervisor";
 /// The first argument of the program when it is started as `helper`.
 pub(crate) const HELPER: &str = "__skillfreeze-helper";
 /// The first argument of the program when it is started as `inner`.
@@ -50,6 +57,11 @@ impl Numbers {
     /// The argument that tells the next process the numbers.
     pub(crate) fn to_argument(self) -> String {
         self.base.to_string()
+    }
+
+    /// All that a supervisor gets, one after another; these are free again when it starts the helper.
+    pub(crate) fn supervisors(self) -> RangeFrom<RawFd> {
+        self.base..
     }
 
     /// The helper's plan.
@@ -92,9 +104,14 @@ impl Numbers {
         self.base + 7
     }
 
+    /// The inotify instance that tells what of the snapshot is opened.
+    pub(crate) fn notices(self) -> RawFd {
+        self.base + 8
+    }
+
     /// The first of the binds, which follow each other.
     pub(crate) fn first_bind(self) -> RawFd {
-        self.base + 8
+        self.base + 9
     }
 
     /// All that bubblewrap needs, with `binds` of them binds.
@@ -107,10 +124,14 @@ impl Numbers {
 /// What the helper does before it starts bubblewrap.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct HelperPlan {
-    /// The program to start.
-    pub(crate) bubblewrap: Utf8PathBuf,
+    /// The program to start; without one, the first process encloses itself.
+    pub(crate) bubblewrap: Option<Utf8PathBuf>,
+    /// A directory for this launch alone, to be removed after its end.
+    pub(crate) private: Option<Utf8PathBuf>,
     /// The number of binds.
     pub(crate) binds: usize,
+    /// Whether there is an inotify instance.
+    pub(crate) watches: bool,
     /// Descriptors of the caller that the command keeps.
     pub(crate) keep: Vec<RawFd>,
     /// A directory over which to mount the snapshot, in namespaces of the helper's own, if that is
@@ -133,6 +154,12 @@ pub(crate) struct Covered {
     pub(crate) root: Utf8PathBuf,
     /// Its device and inode.
     pub(crate) identity: (u64, u64),
+}
+
+impl From<Guarded> for Covered {
+    fn from(Guarded { canonical, identity, .. }: Guarded) -> Self {
+        Self { root: canonical, identity }
+    }
 }
 
 /// What is staged.
@@ -189,6 +216,10 @@ pub(crate) struct InnerPlan {
     pub(crate) skills: Vec<SkillId>,
     /// Where the command begins, if it has the caller's terminal.
     pub(crate) terminal: Option<Ground>,
+    /// The directories in it whose files' opening is to be told; none where nobody is to be told.
+    pub(crate) watched: Vec<String>,
+    /// What the process is to enclose itself in, where nothing encloses it.
+    pub(crate) enclosure: Option<Enclosure>,
 }
 
 /// What the helper and the inner process report.
@@ -209,6 +240,9 @@ pub(crate) enum Report {
     CheckFailed { check: String, detail: String },
     /// The self-check passed.
     Checked { skills: u64, probes: u64, noexec: bool },
+    /// What is opened in the directories that were to be watched is told from now on: the numbers by
+    /// which it is, fewer than there are directories if the kernel has no room.
+    Watching { numbers: Vec<i32> },
     /// The command could not be started.
     NotStarted { errno: i32 },
     /// The command runs.
@@ -261,7 +295,7 @@ mod tests {
         let numbers = Numbers::above(&[3, 200]);
         assert_eq!(numbers.helper_plan(), 201);
         let again = Numbers::from_argument(numbers.to_argument().as_ref()).unwrap();
-        assert_eq!(again.all(2).collect::<Vec<_>>(), (202..211).collect::<Vec<_>>());
+        assert_eq!(again.all(2).collect::<Vec<_>>(), (202..212).collect::<Vec<_>>());
         assert!(Numbers::from_argument("x".as_ref()).is_none());
     }
 
@@ -281,6 +315,8 @@ mod tests {
             manifest: Digest::of(b""),
             skills: Vec::new(),
             terminal: None,
+            watched: Vec::new(),
+            enclosure: None,
         };
         let read: InnerPlan = serde_json::from_slice(&serde_json::to_vec(&plan).unwrap()).unwrap();
         assert_eq!((read.command, read.environment), (plan.command, plan.environment));

@@ -7,7 +7,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use camino::Utf8PathBuf;
 use cap_std::fs::Dir;
@@ -17,8 +17,8 @@ use skillfreeze_manifest::{
     Check, Digest, EntryKind, Fault, SkillId, Stamp, Version, describe_kind, open_dir, to_canonical_bytes,
 };
 
+use crate::backend::Backend;
 use crate::exit::Exit;
-use crate::host::Bubblewrap;
 use crate::integrity::{Integrity, Method};
 use crate::plan::{LaunchPlan, Mount};
 use crate::request::Network;
@@ -60,6 +60,9 @@ pub struct RunRecord {
     pub launch: LaunchRecord,
     /// What was checked.
     pub checks: Checks,
+    /// What of the snapshot the command opened, where only it could and it was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opened: Option<OpenedRecord>,
     /// How the command ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
@@ -123,7 +126,7 @@ pub struct LaunchRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required: Option<Integrity>,
     /// What enclosed the command.
-    pub backend: Bubblewrap,
+    pub backend: Backend,
     /// The kernel's release.
     pub kernel: String,
     /// Where the skills were, inside.
@@ -194,6 +197,16 @@ pub struct InsideRecord {
     pub noexec: bool,
 }
 
+/// What of the snapshot the command, or whatever it started, opened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpenedRecord {
+    /// Whether these are all: the kernel had room to watch each directory and to tell of each open.
+    pub complete: bool,
+    /// The files, relative to the snapshot's root; sorted.
+    pub files: Vec<String>,
+}
+
 /// Why a run failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -205,7 +218,7 @@ pub struct ErrorRecord {
 }
 
 /// What a caller knows of a run that the launch does not.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunContext {
     /// The run's name in the store.
     pub id: String,
@@ -269,6 +282,7 @@ impl RunRecord {
                 inside: None,
                 after: None,
             },
+            opened: None,
             exit: None,
             error: None,
         }
@@ -298,6 +312,16 @@ impl RecordFile {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(Self { dir, name }),
         }
+    }
+
+    /// The name and the directory, to be handed to another process.
+    pub(crate) fn into_parts(self) -> (String, OwnedFd) {
+        (self.name, self.dir.into())
+    }
+
+    /// The same again, there.
+    pub(crate) fn from_parts(name: String, dir: OwnedFd) -> Self {
+        Self { dir: Dir::from_std_file(File::from(dir)), name }
     }
 
     /// Writes the record, in place of an earlier one if there is one.

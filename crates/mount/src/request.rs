@@ -113,7 +113,7 @@ impl LaunchRequest {
 }
 
 /// The names of the two directories that skills know.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Names {
     /// The variable that names the skills, `SKILLS_DIR`.
     pub skills_variable: String,

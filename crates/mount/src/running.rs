@@ -13,22 +13,25 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use skillfreeze_manifest::{EntryKind, Stamp};
 
+use crate::backend::Backend;
 use crate::bind::{Bind, overlaps};
 use crate::bubblewrap::{SnapshotSource, Sources, arguments, explain};
 use crate::descriptors::{make_room, open_bind, open_own_program, refuse_directories};
-use crate::filter;
 use crate::guard::Guarded;
-use crate::host::kind_at;
+use crate::host::{Bubblewrap, kind_at};
 use crate::integrity::Method;
+use crate::landlock::Enclosure;
 use crate::launch_error::LaunchError;
 use crate::memory_files::MemoryFiles;
+use crate::opened::Opened;
 use crate::plan::LaunchPlan;
 use crate::protocol::{
-    Covered, Ground, HELPER, HelperPlan, Identity, InnerPlan, Numbers, Report, SealPlan, memory_file,
+    Covered, HELPER, HelperPlan, Identity, InnerPlan, Numbers, Report, SealPlan, memory_file,
 };
 use crate::signals::SignalRelay;
 use crate::stage::Size;
-use crate::terminal::Terminal;
+use crate::status::Event;
+use crate::terminal::{self, Terminal};
 use crate::verify::Verified;
 
 /// Directories over which the helper mounts the snapshot, in its own mount namespace; the first that no
@@ -51,21 +54,44 @@ pub(crate) struct Running {
     /// The caller's terminal, if the command has it.
     terminal: Option<Terminal>,
     messages: File,
+    /// What the command opens; none where others could open it too.
+    opened: Option<Opened>,
+    has_started: bool,
+    caller_has_ended: bool,
+}
+
+/// What happened in a sandbox.
+pub(crate) enum News {
+    /// One of its processes says something.
+    Report(Report),
+    /// The command opened something: what the caller is told.
+    Opened(Event),
+}
+
+/// Why waiting ended.
+#[derive(Clone, Copy)]
+enum Woken {
+    Report,
+    HelperEnded,
+    CallerEnded,
+    Opened,
 }
 
 impl Running {
-    /// Starts the helper for a plan; the snapshot comes from `files` where there are any. `soft_limit` is the
-    /// limit of descriptors that the command gets.
+    /// Starts the helper for a plan; the snapshot comes from `files` where there are any. `covered` are
+    /// the source roots over which it is mounted too, `soft_limit` the limit of descriptors that the command
+    /// gets.
     pub(crate) fn start(
         plan: &LaunchPlan,
         verified: &Verified,
         files: Option<MemoryFiles>,
+        covered: Vec<Guarded>,
         soft_limit: Option<u64>,
     ) -> Result<Self, LaunchError> {
         let fail = |doing| move |source| LaunchError::Start { doing, source };
         refuse_directories()?;
         let ground = plan.terminal.then(Terminal::look).transpose()?;
-        let filter = filter::Machine::own().filter(|_| plan.terminal).map(filter::program);
+        let filter = if plan.terminal { terminal::filter() } else { None };
         let numbers = Numbers::above(&plan.keep);
         let binds: Vec<&Bind> = plan.binds().collect();
         let lent = binds.len() + files.as_ref().map_or(0, MemoryFiles::len);
@@ -74,7 +100,8 @@ impl Running {
         make_room(numbers, lent)?;
         let identity = plan.drops_privileges.then_some(Identity { user: plan.user.0, group: plan.user.1 });
         let seal = (plan.how == Method::StagedTmpfs).then(|| seal_plan(verified));
-        let is_staged = files.is_none() && (identity.is_some() || seal.is_some());
+        let is_mounted = files.is_none() && plan.how != Method::Landlock;
+        let is_staged = is_mounted && (identity.is_some() || seal.is_some());
         let stage = is_staged.then(|| stage_of(&binds, plan.how)).transpose()?;
         let first_file = numbers.first_bind() + RawFd::try_from(binds.len()).unwrap_or(RawFd::MAX / 2);
         let snapshot = match (&files, &stage) {
@@ -91,15 +118,27 @@ impl Running {
             return Err(LaunchError::TooManyFiles { actual, limit });
         }
         let arguments = join_nul(&arguments);
-        let inner = inner_plan(plan, verified, soft_limit, ground).map_err(fail("examining the snapshot"))?;
+        let bubblewrap = match &plan.backend {
+            Backend::Bubblewrap(Bubblewrap { path, .. }) => Some(path.clone()),
+            _ => None,
+        };
+        // Others may open what is the host's own.
+        let opened = matches!(plan.how, Method::StagedTmpfs | Method::SealedMemfd)
+            .then(|| Opened::new(verified.manifest()));
+        let (watched, notices) = opened.as_ref().map(Opened::to_watch).unwrap_or_default();
+        let inner =
+            inner_plan(plan, verified, watched, soft_limit).map_err(fail("examining the snapshot"))?;
+        let inner = InnerPlan { terminal: ground, ..inner };
         let helper = HelperPlan {
-            bubblewrap: plan.backend.path.clone(),
+            bubblewrap,
+            private: plan.private(),
             binds: lent,
+            watches: notices.is_some(),
             keep: plan.keep.clone(),
             stage: stage.map(Utf8Path::to_owned),
             seal,
             identity,
-            covered: plan.covered.iter().map(covered).collect(),
+            covered: covered.into_iter().map(Covered::from).collect(),
             terminal: plan.terminal,
         };
         let json = |value: Result<Vec<u8>, serde_json::Error>| value.map_err(io::Error::from);
@@ -123,6 +162,7 @@ impl Running {
             (numbers.stderr(), io::stderr().as_fd().try_clone_to_owned()),
             (numbers.snapshot(), verified.as_fd().try_clone_to_owned()),
         ];
+        handed.extend(notices.map(|notices| (numbers.notices(), notices.try_clone_to_owned())));
         let binds = binds.iter().map(|bind| open_bind(bind));
         // Once bubblewrap has them, nothing here keeps their memory.
         let files = files.into_iter().flat_map(MemoryFiles::into_descriptors).map(Ok);
@@ -150,7 +190,17 @@ impl Running {
         drop(command);
         let end_of_child = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).ok();
         let reports = BufReader::new(File::from(reports));
-        let mut running = Self { child, end_of_child, reports, relay: None, terminal: None, messages };
+        let mut running = Self {
+            child,
+            end_of_child,
+            reports,
+            relay: None,
+            terminal: None,
+            messages,
+            opened,
+            has_started: false,
+            caller_has_ended: false,
+        };
         let control = File::from(control);
         // Before there is a thread that relays signals, so that it stops nothing.
         let terminal = ground.map(|_| Terminal::lend(&control)).transpose();
@@ -159,22 +209,43 @@ impl Running {
         Ok(running)
     }
 
-    /// Waits for the next report; there is none once everything inside has ended.
-    pub(crate) fn next_report(&mut self) -> Option<Report> {
-        while self.reports.buffer().is_empty() && self.end_of_child.is_some() && !self.has_more() {
-            self.end_the_rest();
+    /// Waits for what happens next; nothing does once everything inside has ended, which it does with
+    /// `caller`, a process.
+    pub(crate) fn next(&mut self, caller: Option<&OwnedFd>) -> Option<News> {
+        while self.reports.buffer().is_empty() {
+            match self.wait_for_news(caller) {
+                Woken::Report => break,
+                Woken::HelperEnded => self.end_the_rest(),
+                Woken::CallerEnded => {
+                    self.caller_has_ended = true;
+                    self.end_the_rest();
+                }
+                Woken::Opened => {
+                    if let Some(event) = self.opened.as_mut().and_then(Opened::read) {
+                        return Some(News::Opened(event));
+                    }
+                }
+            }
         }
+        let report = self.read_report()?;
+        match (&report, &mut self.opened) {
+            (Report::Watching { numbers }, Some(opened)) => opened.watching(numbers.clone()),
+            (Report::Started, _) => {
+                self.has_started = true;
+                if let Some(terminal) = &self.terminal {
+                    terminal.started();
+                }
+            }
+            _ => {}
+        }
+        Some(News::Report(report))
+    }
+
+    fn read_report(&mut self) -> Option<Report> {
         let mut line = String::new();
         match self.reports.read_line(&mut line) {
             Ok(read) if read > 0 => serde_json::from_str(&line).ok(),
             _ => None,
-        }
-    }
-
-    /// The command runs.
-    pub(crate) fn started(&self) {
-        if let Some(terminal) = &self.terminal {
-            terminal.started();
         }
     }
 
@@ -188,19 +259,33 @@ impl Running {
         }
     }
 
-    /// Waits until there is something to read or everything has ended; says that there is not when
-    /// the helper has ended before what it started.
-    fn has_more(&self) -> bool {
-        let Some(end_of_child) = &self.end_of_child else { return true };
+    /// Waits until there is something to read, everything has ended, or the helper has ended before what it
+    /// started.
+    fn wait_for_news(&self, caller: Option<&OwnedFd>) -> Woken {
+        let Some(end_of_child) = &self.end_of_child else { return Woken::Report };
         let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
         loop {
-            let mut waiting = [readable(self.reports.get_ref().as_fd()), readable(end_of_child.as_fd())];
+            // That the command runs is to be told before what it does.
+            let notices = self.opened.as_ref().filter(|_| self.has_started).and_then(Opened::notices);
+            let (reasons, mut waiting): (Vec<Woken>, Vec<PollFd<'_>>) = [
+                Some((Woken::Report, readable(self.reports.get_ref().as_fd()))),
+                Some((Woken::HelperEnded, readable(end_of_child.as_fd()))),
+                caller.map(|caller| (Woken::CallerEnded, readable(caller.as_fd()))),
+                notices.map(|notices| (Woken::Opened, readable(notices.as_fd()))),
+            ]
+            .into_iter()
+            .flatten()
+            .unzip();
             match poll(&mut waiting, None) {
-                Ok(_) if !waiting[0].revents().is_empty() => return true,
-                Ok(_) if !waiting[1].revents().is_empty() => return false,
-                Err(rustix::io::Errno::INTR) | Ok(_) => {}
+                Ok(_) => {
+                    let ready = waiting.iter().position(|waited| !waited.revents().is_empty());
+                    if let Some(ready) = ready {
+                        return reasons[ready];
+                    }
+                }
+                Err(rustix::io::Errno::INTR) => {}
                 // Reading waits too.
-                Err(_) => return true,
+                Err(_) => return Woken::Report,
             }
         }
     }
@@ -229,6 +314,16 @@ impl Running {
         let waited = self.child.wait();
         (self.relay, self.terminal) = (None, None);
         waited.map(drop)
+    }
+
+    /// Whether everything was ended because the caller has.
+    pub(crate) fn caller_has_ended(&self) -> bool {
+        self.caller_has_ended
+    }
+
+    /// What the command opened in all, once everything inside has ended.
+    pub(crate) fn opened(&mut self) -> Option<&mut Opened> {
+        self.opened.as_mut().filter(|_| self.has_started)
     }
 
     /// What bubblewrap said when it ended without starting anything.
@@ -268,15 +363,11 @@ fn seal_plan(verified: &Verified) -> SealPlan {
     SealPlan { digest: verified.digest(), bytes, inodes }
 }
 
-fn covered(root: &Guarded) -> Covered {
-    Covered { root: root.canonical.clone(), identity: root.identity }
-}
-
 fn inner_plan(
     plan: &LaunchPlan,
     verified: &Verified,
+    watched: &[String],
     soft_limit: Option<u64>,
-    terminal: Option<Ground>,
 ) -> io::Result<InnerPlan> {
     let Stamp { device, inode, .. } = Stamp::of(verified)?;
     Ok(InnerPlan {
@@ -290,7 +381,13 @@ fn inner_plan(
         identity: (plan.how != Method::SealedMemfd).then_some((device, inode)),
         manifest: plan.snapshot,
         skills: plan.skills.clone(),
-        terminal,
+        terminal: None,
+        watched: watched.to_vec(),
+        enclosure: (plan.how == Method::Landlock).then(|| Enclosure {
+            mounts: plan.mounts.clone(),
+            network: plan.network,
+            working_directory: plan.working_directory.clone(),
+        }),
     })
 }
 

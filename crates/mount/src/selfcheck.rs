@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount_remount};
 use skillfreeze_manifest::{Digest, MANIFEST_FILE, MAX_MANIFEST_BYTES, SKILL_FILE};
 
+use crate::landlock::probes;
 use crate::protocol::InnerPlan;
 
 /// A name that no snapshot holds.
@@ -43,17 +44,19 @@ pub(crate) struct Failed {
 pub(crate) fn run(plan: &InnerPlan) -> Result<Passed, Failed> {
     let skills = &plan.skills_dir;
     check_user(plan)?;
+    let (flags, mut probes) = check_place(plan, skills)?;
     let mut readable = 0;
     for skill in &plan.skills {
         let path = skills.join(skill.as_str()).join(SKILL_FILE);
         read_one_byte(&path).map_err(|error| fail("mount-not-visible", format!("`{path}`: {error}")))?;
         readable += 1;
     }
-    let (flags, mut probes) = check_place(plan, skills)?;
     for place in &plan.in_place {
         probes += check_place(plan, place)?.1;
     }
-    probes += probe_system(skills)?;
+    if plan.enclosure.is_none() {
+        probes += probe_system(skills)?;
+    }
     Ok(Passed { skills: readable, probes, noexec: flags.contains(StatVfsMountFlags::NOEXEC) })
 }
 
@@ -63,10 +66,14 @@ fn check_place(plan: &InnerPlan, place: &Utf8Path) -> Result<(StatVfsMountFlags,
     let flags = statvfs(place.as_std_path())
         .map_err(|error| fail("mount-not-visible", format!("`{place}`: {error}")))?
         .f_flag;
-    if !flags.contains(StatVfsMountFlags::RDONLY) {
-        return Err(fail("mount-writable", format!("`{place}` is not mounted read-only")));
-    }
-    Ok((flags, probe_mount(plan, place)?))
+    let probes = match &plan.enclosure {
+        Some(enclosure) => probes::run(enclosure, place, file_of(plan, place).as_std_path())?,
+        None if !flags.contains(StatVfsMountFlags::RDONLY) => {
+            return Err(fail("mount-writable", format!("`{place}` is not mounted read-only")));
+        }
+        None => probe_mount(plan, place)?,
+    };
+    Ok((flags, probes))
 }
 
 fn fail(check: &'static str, detail: String) -> Failed {
@@ -114,12 +121,17 @@ fn read_one_byte(path: &Utf8Path) -> io::Result<()> {
     (&file).read(&mut [0]).map(drop)
 }
 
-/// Tries to change the snapshot in ways that only a read-only mount refuses with `EROFS`.
-fn probe_mount(plan: &InnerPlan, place: &Utf8Path) -> Result<u64, Failed> {
-    let file: Utf8PathBuf = match plan.skills.first() {
+/// A file of the snapshot where that is mounted.
+fn file_of(plan: &InnerPlan, place: &Utf8Path) -> Utf8PathBuf {
+    match plan.skills.first() {
         Some(skill) => place.join(skill.as_str()).join(SKILL_FILE),
         None => place.join(MANIFEST_FILE),
-    };
+    }
+}
+
+/// Tries to change the snapshot in ways that only a read-only mount refuses with `EROFS`.
+fn probe_mount(plan: &InnerPlan, place: &Utf8Path) -> Result<u64, Failed> {
+    let file = file_of(plan, place);
     let (file, absent) = (file.as_std_path(), place.join(ABSENT));
     let absent = absent.as_std_path();
     let mode = stat(file).map_or(Mode::RUSR, |found| Mode::from_raw_mode(found.st_mode));

@@ -66,7 +66,7 @@ impl Size {
 }
 
 /// The directories of a package, each after those above it.
-fn directories(package: &PackageEntry) -> std::collections::BTreeSet<&str> {
+pub(crate) fn directories(package: &PackageEntry) -> std::collections::BTreeSet<&str> {
     package.listing().files().iter().flat_map(|file| file.path.directories()).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::RawFd;
+use std::os::fd::{OwnedFd, RawFd};
 
 use camino::Utf8PathBuf;
 use serde::Serialize;
@@ -45,6 +45,14 @@ pub enum Event {
     },
     /// The command runs.
     Started,
+    /// The command opened files of the snapshot. The last one is told before [`Exited`](Self::Exited), with
+    /// no files if there are no more; none is told where others could have opened them.
+    Opened {
+        /// Those that were not told before, relative to the snapshot's root; sorted.
+        files: Vec<String>,
+        /// Whether all that were opened until now have been told.
+        complete: bool,
+    },
     /// The command has ended.
     Exited(Exit),
     /// Every byte was hashed again after the end.
@@ -63,6 +71,13 @@ pub enum Event {
 #[derive(Debug, Default)]
 pub struct StatusWriter(Option<File>);
 
+/// Writes to a pipe, a socket or a file that the caller has open.
+impl From<OwnedFd> for StatusWriter {
+    fn from(descriptor: OwnedFd) -> Self {
+        Self(Some(File::from(descriptor)))
+    }
+}
+
 impl StatusWriter {
     /// Writes to a copy of the descriptor that the caller has at this number.
     ///
@@ -70,6 +85,11 @@ impl StatusWriter {
     /// `EBADF` when nothing is open there.
     pub fn to_descriptor(number: RawFd) -> io::Result<Self> {
         Ok(Self(Some(File::from(skillfreeze_sys::duplicate(number)?))))
+    }
+
+    /// Where it writes, to be handed to another process.
+    pub(crate) fn into_descriptor(self) -> Option<OwnedFd> {
+        self.0.map(OwnedFd::from)
     }
 
     /// Writes one line of canonical JSON.

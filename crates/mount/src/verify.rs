@@ -8,7 +8,8 @@ use skillfreeze_manifest::{Check, CheckOptions, Digest, Fault, Manifest, Progres
 
 /// A snapshot whose every byte matched its manifest when it was checked, by the handle it holds.
 ///
-/// Only [`Verified::check`] makes one, so a launch cannot be had without a check.
+/// Only [`Verified::check`] makes one, so a launch cannot be had without a check; a process that carries out
+/// the launch for the one that checked takes it over as it is.
 #[derive(Debug)]
 pub struct Verified {
     dir: Dir,
@@ -97,6 +98,22 @@ impl Verified {
             }
             _ => Err(VerifyError::Faults { path: path.to_owned(), digest, faults }),
         }
+    }
+
+    /// Everything, to be handed to another process of this program.
+    pub(crate) fn into_parts(self) -> (Dir, Utf8PathBuf, Digest, Manifest, Counts) {
+        (self.dir, self.path, self.digest, self.manifest, self.counts)
+    }
+
+    /// The same again, there: the check was made by the process that hands it down.
+    pub(crate) fn from_parts(
+        dir: Dir,
+        path: Utf8PathBuf,
+        digest: Digest,
+        manifest: Manifest,
+        counts: Counts,
+    ) -> Self {
+        Self { dir, path, digest, manifest, counts }
     }
 
     /// Hashes everything once more, by the same handle.

@@ -61,6 +61,6 @@ impl AsFd for Lease {
     }
 }
 
-fn path(snapshot: &Digest) -> String {
+pub(crate) fn path(snapshot: &Digest) -> String {
     format!("{LEASES}/{}", snapshot.hex())
 }

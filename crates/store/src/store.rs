@@ -13,7 +13,7 @@ use crate::error::{StoreError, failed};
 use crate::index::Index;
 use crate::journal::{self, CorruptLine, JournalError};
 use crate::layout::{self, RECORDS, Use};
-use crate::lease::Lease;
+use crate::lease::{self, Lease};
 use crate::package::{PackageReader, read_listing};
 use crate::revision::Revision;
 use crate::staging::{self, SNAPSHOTS, Staging};
@@ -233,6 +233,12 @@ impl Store {
         // Nothing of it is for the journal, but whoever changes the store holds its lock.
         let _writer = journal::Writer::open(&self.root, &mut state)?;
         staging::set_aside(&self.root, digest, checked)
+    }
+
+    /// The lock file of a snapshot's leases, relative to the root.
+    #[must_use]
+    pub fn lease_path(snapshot: &Digest) -> String {
+        lease::path(snapshot)
     }
 
     /// Keeps a snapshot from being removed while the lease lives.

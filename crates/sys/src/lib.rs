@@ -185,6 +185,56 @@ pub fn mount_setattr(mount: impl AsFd, attributes: MountAttributes) -> io::Resul
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// One instruction of a system-call filter, `struct sock_filter` of seccomp(2).
+#[cfg(target_os = "linux")]
+pub use libc::sock_filter as Instruction;
+
+/// Has the kernel run this program before each system call of the calling thread, and of all that it
+/// starts from now on, by seccomp(2) `SECCOMP_SET_MODE_FILTER`. It must have given up new privileges.
+///
+/// # Errors
+/// What seccomp(2) says: `EACCES` without `no_new_privs`, `EINVAL` for what is no program.
+#[cfg(target_os = "linux")]
+pub fn set_filter(program: &[Instruction]) -> io::Result<()> {
+    let too_long = |_| io::Error::from_raw_os_error(libc::EINVAL);
+    let len = libc::c_ushort::try_from(program.len()).map_err(too_long)?;
+    let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+    // SAFETY: the structure names as many instructions as there are, which the call only reads.
+    let done =
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The version of the kernel's interface to Landlock, by landlock_create_ruleset(2) with
+/// `LANDLOCK_CREATE_RULESET_VERSION`; 0 where there is none.
+#[cfg(target_os = "linux")]
+#[must_use]
+pub fn landlock_version() -> u32 {
+    const VERSION: libc::c_uint = 1;
+    let nothing: *const libc::c_void = std::ptr::null();
+    // SAFETY: with this flag the call takes no structure and makes no descriptor.
+    let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0_usize, VERSION) };
+    u32::try_from(version).unwrap_or(0)
+}
+
+/// Has a command enclosed by one more set of Landlock rules than its parent, by
+/// landlock_restrict_self(2), and killed when the thread that starts it ends, by prctl(2)
+/// `PR_SET_PDEATHSIG`, from its first moment on. The parent must have given up new privileges.
+///
+/// The command does not start where one of the two fails.
+#[cfg(target_os = "linux")]
+pub fn enclose(command: &mut Command, rules: OwnedFd) {
+    let enclose = move || {
+        // SAFETY: neither call takes a pointer.
+        check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
+        // SAFETY: as above; the descriptor is open as long as the closure lives.
+        let done = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
+    // SAFETY: between fork(2) and execve(2) it makes two system calls and allocates nothing.
+    unsafe { command.pre_exec(enclose) };
+}
+
 fn check(result: libc::c_int) -> io::Result<()> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

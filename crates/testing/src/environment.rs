@@ -80,6 +80,12 @@ impl TestEnv {
         &self.program
     }
 
+    /// Where the user reaches another program.
+    #[must_use]
+    pub fn reachable(&self, program: &Path) -> PathBuf {
+        self.ids.map_or_else(|| program.to_owned(), |ids| reachable(program, ids, self.temp.path()))
+    }
+
     /// The program with these arguments, to be changed further and run by [`Output::of`].
     ///
     /// Its environment is `PATH`, `HOME`, `LANG` and `SKILLFREEZE_ROOT` alone. What the test has made

@@ -49,10 +49,7 @@ impl Run {
                 failure
             }
         })?;
-        let anchor = named.digest.ok_or_else(|| {
-            let failure = Failure::usage(format!("`{text}` names no digest to check the snapshot against"));
-            failure.hint("add `--digest sha256:…`, as `prepare` printed it")
-        })?;
+        let anchor = named.anchor(text)?;
         let store = if named.in_store { context.store_to_use()? } else { None };
         let (dir, lease) = match &store {
             Some(store) => lease(store, &anchor)?,
@@ -101,7 +98,7 @@ impl Run {
 
 /// Takes a lock on a snapshot of the store, so that nothing cleans it up while it is in use, and opens
 /// it once the lock is held.
-fn lease(store: &Store, snapshot: &Digest) -> Result<(Option<Dir>, Option<OwnedFd>), Failure> {
+pub(crate) fn lease(store: &Store, snapshot: &Digest) -> Result<(Option<Dir>, Option<OwnedFd>), Failure> {
     let lease = store.lease(snapshot)?.map(|lease| OwnedFd::from(lease.into_file()));
     Ok((store.open_snapshot(snapshot)?, lease))
 }

@@ -115,7 +115,7 @@ impl Run {
     }
 }
 
-fn directory_bind(path: &Utf8Path) -> Result<Bind, Failure> {
+pub(crate) fn directory_bind(path: &Utf8Path) -> Result<Bind, Failure> {
     let bind = Bind::resolve(path, None, true)?;
     if bind.is_directory {
         return Ok(bind);

@@ -14,7 +14,7 @@ const PROJECT_SOURCES: [&str; 4] =
 
 /// The directories and links that an absolute path leads through, and where it ends or would end,
 /// each by its canonical place.
-fn route(path: &Utf8Path) -> Vec<Utf8PathBuf> {
+pub(super) fn route(path: &Utf8Path) -> Vec<Utf8PathBuf> {
     /// As many links as Linux follows.
     const MAX_LINKS: usize = 40;
     let mut route = Vec::new();

@@ -15,16 +15,35 @@ use crate::request::{LaunchRequest, Names};
 pub(super) const HOME: &str = "/tmp/home";
 /// The variable that tells the command what its launch promises.
 const INTEGRITY_VARIABLE: &str = "SKILLS_INTEGRITY";
-/// Variables that every command has. Shared caches of bytecode let another revision's code run, or a
-/// planted one: each launch has its own, and writes none.
-const DEFAULTS: [(&str, &str); 6] = [
-    ("HOME", HOME),
-    ("TMPDIR", "/tmp"),
-    ("XDG_CACHE_HOME", "/tmp/home/.cache"),
-    ("PYTHONDONTWRITEBYTECODE", "1"),
-    ("PYTHONPYCACHEPREFIX", "/tmp/home/.cache/python"),
-    ("PATH", "/usr/local/bin:/usr/bin:/bin"),
-];
+
+/// Where a command writes what is its own.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Places<'a> {
+    /// Its home.
+    pub(super) home: &'a Utf8Path,
+    /// For its temporaries.
+    pub(super) temporaries: &'a Utf8Path,
+}
+
+impl Places<'_> {
+    /// Variables that every command has. Shared caches of bytecode let another revision's code run, or a
+    /// planted one: each launch has its own, and writes none.
+    fn defaults(self) -> [(&'static str, String); 6] {
+        [
+            ("HOME", self.home.to_string()),
+            ("TMPDIR", self.temporaries.to_string()),
+            ("XDG_CACHE_HOME", self.home.join(".cache").into_string()),
+            ("PYTHONDONTWRITEBYTECODE", "1".to_owned()),
+            ("PYTHONPYCACHEPREFIX", self.home.join(".cache/python").into_string()),
+            ("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned()),
+        ]
+    }
+}
+
+/// Where that is in a sandbox with a root of its own.
+pub(super) fn own_places() -> Places<'static> {
+    Places { home: Utf8Path::new(HOME), temporaries: Utf8Path::new("/tmp") }
+}
 
 /// The two directories are made in the sandbox's own root: they lie in nothing and hold nothing.
 pub(super) fn check_names(names: &Names, root: &Root) -> Result<(), PlanError> {
@@ -41,6 +60,11 @@ pub(super) fn check_names(names: &Names, root: &Root) -> Result<(), PlanError> {
         let (target, reserved) = (names.extensions_dir.clone(), names.skills_dir.clone());
         return Err(BindError::TargetReserved { target, reserved }.into());
     }
+    check_variables(names)
+}
+
+/// The two variables have names of their own, which a shell can have.
+pub(crate) fn check_variables(names: &Names) -> Result<(), PlanError> {
     let is_name = |name: &str| {
         !name.is_empty()
             && !name.starts_with(|first: char| first.is_ascii_digit())
@@ -49,7 +73,7 @@ pub(super) fn check_names(names: &Names, root: &Root) -> Result<(), PlanError> {
     let own = [&names.skills_variable, &names.extensions_variable];
     for (index, name) in own.into_iter().enumerate() {
         let is_taken = name == INTEGRITY_VARIABLE
-            || DEFAULTS.iter().any(|(default, _)| name == default)
+            || own_places().defaults().iter().any(|(default, _)| name == default)
             || own[..index].contains(&name);
         if !is_name(name) || is_taken {
             return Err(PlanError::Variable { name: name.clone() });
@@ -62,9 +86,10 @@ pub(super) fn plan_environment(
     request: &LaunchRequest,
     names: &Names,
     integrity: Integrity,
+    places: Places<'_>,
 ) -> Result<BTreeMap<OsString, OsString>, PlanError> {
     let mut environment: BTreeMap<OsString, OsString> = BTreeMap::new();
-    environment.extend(DEFAULTS.map(|(name, value)| (name.into(), value.into())));
+    environment.extend(places.defaults().map(|(name, value)| (name.into(), value.into())));
     let own = [
         (names.skills_variable.as_str(), names.skills_dir.as_str()),
         (names.extensions_variable.as_str(), names.extensions_dir.as_str()),

@@ -56,6 +56,11 @@ pub enum Mount {
         /// The mode of its root.
         mode: u32,
     },
+    /// A directory of the host that is made for this launch, empty, and removed after it.
+    Private {
+        /// Where, inside and outside.
+        path: Utf8PathBuf,
+    },
     /// The process file system.
     Proc,
     /// A minimal set of devices.

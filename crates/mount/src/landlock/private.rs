@@ -1,0 +1,141 @@
+//! A directory of the host for one launch alone: home, temporaries and extensions of its command.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use rustix::fs::{
+    AtFlags, CWD, Dir, Gid, Mode, OFlags, Uid, chmod, chownat, mkdirat, openat, renameat, unlinkat,
+};
+use rustix::io::Errno;
+
+/// The directories in it, each for one use.
+pub(crate) const HOME: &str = "home";
+pub(crate) const TEMPORARIES: &str = "tmp";
+pub(crate) const EXTENSIONS: &str = "extensions";
+
+/// A name for one below a directory of temporaries, which nobody guesses.
+pub(crate) fn name(temporaries: &Utf8Path) -> io::Result<Utf8PathBuf> {
+    let mut random = [0; 8];
+    rustix::rand::getrandom(&mut random[..], rustix::rand::GetRandomFlags::empty())?;
+    Ok(temporaries.join(format!("skillfreeze-{:016x}", u64::from_ne_bytes(random))))
+}
+
+/// Makes it, for `user` where that is another than the caller.
+///
+/// # Errors
+/// `AlreadyExists`, whatever is there; it is not touched.
+pub(crate) fn make(path: &Utf8Path, user: Option<(u32, u32)>) -> io::Result<()> {
+    let below = [HOME, TEMPORARIES, EXTENSIONS].map(|name| path.join(name));
+    // What is above belongs to the user last of all: until then nobody else can be at it.
+    mkdirat(CWD, path.as_std_path(), Mode::RWXU)?;
+    for directory in &below {
+        mkdirat(CWD, directory.as_std_path(), Mode::RWXU)?;
+    }
+    if let Some((user, group)) = user {
+        let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
+        for directory in below.iter().map(Utf8PathBuf::as_path).chain([path]) {
+            chownat(CWD, directory.as_std_path(), user, group, AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes it with all that it holds, through no link, whatever the modes and however deep; once nobody
+/// uses it any more. What is not there is no error.
+pub(crate) fn remove(path: &Utf8Path) -> io::Result<()> {
+    let top = match open_directory(CWD, path.as_str()) {
+        Err(Errno::NOENT) => return Ok(()),
+        opened => opened?,
+    };
+    // Each directory that is found is moved to the top first, so that none is ever deep.
+    let mut moved = 0_u64;
+    loop {
+        let mut is_empty = true;
+        for name in names(&top)? {
+            is_empty = false;
+            if unlinkat(&top, &name, AtFlags::empty()).is_ok() {
+                continue;
+            }
+            let directory = open_directory(&top, &name)?;
+            for below in names(&directory)? {
+                match unlinkat(&directory, &below, AtFlags::empty()) {
+                    Ok(()) => {}
+                    Err(_) => {
+                        // To be moved, it must be writable itself.
+                        drop(open_directory(&directory, &below)?);
+                        renameat(&directory, &below, &top, format!("{}-{moved}", std::process::id()))?;
+                        moved += 1;
+                    }
+                }
+            }
+            unlinkat(&top, &name, AtFlags::REMOVEDIR)?;
+        }
+        if is_empty {
+            return Ok(unlinkat(CWD, path.as_std_path(), AtFlags::REMOVEDIR)?);
+        }
+    }
+}
+
+/// Opens a directory that its owner may have closed to everybody; never what a link leads to.
+fn open_directory(at: impl AsFd, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = openat(at, name, flags, Mode::empty())?;
+    chmod(format!("/proc/self/fd/{}", found.as_raw_fd()), Mode::RWXU)?;
+    openat(&found, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn names(directory: &OwnedFd) -> Result<Vec<std::ffi::CString>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            names.push(entry.file_name().to_owned());
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test looks at its own temporary directory")]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn what_it_holds_goes_with_it_and_nothing_else() {
+        let temp = tempfile::tempdir().unwrap();
+        let top = Utf8Path::from_path(temp.path()).unwrap();
+        let path = name(top).unwrap();
+        assert_ne!(path, name(top).unwrap());
+        make(&path, None).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o700);
+        assert_eq!(make(&path, None).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+
+        let outside = top.join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("file"), "").unwrap();
+        symlink(&outside, path.join("home/link")).unwrap();
+        symlink("none", path.join("home/dangling")).unwrap();
+        // As deep as no path can name, and closed at each step.
+        let mut deep = path.join("tmp");
+        for _ in 0..100 {
+            deep.push("d");
+            fs::create_dir(&deep).unwrap();
+            fs::write(deep.join("file"), "").unwrap();
+        }
+        for _ in 0..100 {
+            fs::set_permissions(&deep, fs::Permissions::from_mode(0o000)).unwrap();
+            deep.pop();
+        }
+        remove(&path).unwrap();
+        assert!(!path.exists() && outside.join("file").exists());
+        remove(&path).unwrap();
+
+        // Nor is a link in its place followed.
+        symlink(&outside, &path).unwrap();
+        assert!(remove(&path).is_err() && outside.join("file").exists());
+    }
+}
