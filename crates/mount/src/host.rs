@@ -7,6 +7,7 @@ mod bubblewrap;
 mod guarded;
 mod program;
 mod resolved;
+mod rootfs;
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -17,6 +18,7 @@ use skillfreeze_manifest::EntryKind;
 pub use self::bubblewrap::{Bubblewrap, BubblewrapChoice, BubblewrapError};
 #[cfg(target_os = "linux")]
 pub(crate) use self::program::canonical_program;
+pub use self::rootfs::{Rootfs, RootfsError};
 use crate::backend::Backend;
 use crate::bind::{Bind, BindError};
 use crate::memory;

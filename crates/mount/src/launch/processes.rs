@@ -28,9 +28,15 @@ impl Launch {
         has_started: &mut bool,
     ) -> Result<Ended, LaunchError> {
         let soft_limit = soft_limit();
+        let is_in_place = self.plan.places().count() > 1;
         if self.plan.how != Method::SealedMemfd {
-            let started = Running::start(&self.plan, &self.verified, None, soft_limit);
+            let covered = self.guards.iter().filter(|guard| self.plan.covers(guard));
+            let covered = covered.filter_map(|guard| guard.found.clone()).collect();
+            let started = Running::start(&self.plan, &self.verified, None, covered, soft_limit);
             match started.and_then(|running| self.follow(running, record, status, has_started)) {
+                Err(LaunchError::StageUnavailable { doing, message }) if is_in_place => {
+                    return Err(LaunchError::InPlace { message: format!("{doing}: {message}") });
+                }
                 Err(LaunchError::StageUnavailable { .. }) if self.seal.is_none() => {}
                 done => return done,
             }
@@ -49,7 +55,7 @@ impl Launch {
             return Err(LaunchError::Unsealed { faults: check.faults });
         }
         status.send(&Event::Sealed { files: check.files, bytes: check.bytes });
-        let running = Running::start(&self.plan, &self.verified, Some(files), soft_limit)?;
+        let running = Running::start(&self.plan, &self.verified, Some(files), Vec::new(), soft_limit)?;
         self.follow(running, record, status, has_started)
     }
 
@@ -73,6 +79,10 @@ impl Launch {
                 }
             };
             match &report {
+                Report::Stopped { signal } => {
+                    running.stop(*signal);
+                    continue;
+                }
                 Report::Checked { skills, probes, noexec: found } => {
                     noexec = *found;
                     record.checks.inside = Some(InsideRecord { skills: *skills, probes: *probes, noexec });
@@ -103,6 +113,7 @@ impl Launch {
             Some(Report::StageUnavailable { doing, message }) => {
                 Err(LaunchError::StageUnavailable { doing, message })
             }
+            Some(Report::InPlaceFailed { message }) => Err(LaunchError::InPlace { message }),
             Some(Report::SealFailed { faults }) => Err(LaunchError::Unsealed { faults }),
             Some(Report::CheckFailed { check, detail }) => Err(LaunchError::SelfCheck { check, detail }),
             Some(Report::NotStarted { errno }) => {
@@ -112,6 +123,7 @@ impl Launch {
             }
             Some(
                 Report::Started
+                | Report::Stopped { .. }
                 | Report::Watching { .. }
                 | Report::Checked { .. }
                 | Report::Unmapped
