@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use skillfreeze_manifest::Manifest;
 
 use crate::record::OpenedRecord;
-use crate::stage;
+use crate::size;
 use crate::status::Event;
 
 /// Room for some hundred events.
@@ -28,7 +28,7 @@ pub(crate) fn directories(manifest: &Manifest) -> Vec<String> {
     let mut directories = vec![String::new()];
     for package in manifest.packages() {
         directories.push(package.id().to_string());
-        let below = stage::directories(package).into_iter();
+        let below = size::directories(package).into_iter();
         directories.extend(below.map(|directory| format!("{}/{directory}", package.id())));
     }
     directories
@@ -107,7 +107,8 @@ impl Opened {
     /// nobody needs to wait.
     pub(crate) fn close(&mut self) {
         let notices = self.notices.take();
-        thread::spawn(move || drop(notices));
+        // Without a thread to be had, it is waited for.
+        let _ = thread::Builder::new().spawn(move || drop(notices));
     }
 
     fn event(&self, mut files: Vec<String>) -> Event {
