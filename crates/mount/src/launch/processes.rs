@@ -103,6 +103,7 @@ impl Launch {
         if let Some(opened) = running.opened() {
             status.send(&opened.read_last());
             record.opened = Some(opened.record());
+            opened.close();
         }
         match last {
             // However it ended, that was not its own doing any more.
