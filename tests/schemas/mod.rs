@@ -63,6 +63,8 @@ fn outputs() -> Vec<Value> {
     run(&["doctor", "--json"]);
     run(&["doctor", "--json", "--bwrap", "/bin/true"]);
     run(&["run", "--json", digest, "--dry-run", "--workspace", "ws", "--ro-bind", "skills:/x", "--", "true"]);
+    let landlock = ["--sandbox", "landlock", "--require", "read-only", "--workspace", "ws/.agents"];
+    run(&[&["run", "--json", digest, "--dry-run"], &landlock[..], &["--", "true"]].concat());
     run(&["run", digest, "--status-fd", "1", "--record", "record", "--workspace", "ws", "--", "true"]);
     run(&["run", digest, "--status-fd", "1", "--", "sh", "-c", "kill -9 $$"]);
     run(&["run", "--json", digest, "--status-fd", "1", "--record", "failed", "--", "no-such-command"]);

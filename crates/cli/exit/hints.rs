@@ -45,7 +45,22 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         "integrity-unavailable" => {
             "ask for less with `--require`; `skillfreeze doctor` shows the best that can be had here"
         }
-        "sandbox-unavailable" => "use `--sandbox bwrap`, the only one so far",
+        "sandbox-unavailable" => "use `--sandbox bwrap` or `--sandbox landlock`, the only ones so far",
+        "landlock-missing" => {
+            "start a kernel with Landlock (`landlock` in `lsm=`), or a container whose system-call filter lets \
+             it pass; `skillfreeze doctor` shows what else there is"
+        }
+        "landlock-too-old" => "use Linux 6.12 or later; `skillfreeze doctor` shows what else there is",
+        "landlock-broken" => {
+            "report this with the kernel's version: what encloses the command is not to be relied on"
+        }
+        "landlock-elsewhere" => "leave the other place out, or use `--sandbox bwrap`, which mounts",
+        "landlock-source-exposed" => {
+            "bind it with `--ro-bind`, work in a directory without it, or use `--sandbox bwrap`, which covers it"
+        }
+        "landlock-read-only" => {
+            "make what is around it read-only too (`--ro-bind`), or use `--sandbox bwrap`, which covers it"
+        }
         "seal-memory" => {
             "free some memory, select fewer skills, or take less with `--require read-only`, which needs none"
         }
@@ -57,6 +72,9 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
              or select fewer skills, or take less with `--require read-only`"
         }
         "descriptor-limit" => "raise the hard limit of open files (`ulimit -Hn`), or bind fewer places",
+        "bwrap-failed" => "see what `bwrap --unshare-all --ro-bind / / true` says by itself",
+        "sandbox-start" => "`skillfreeze doctor` shows which ways there are here",
+        "sandbox-broken" => "report this with the versions of bubblewrap and of the kernel",
         "bwrap-missing" => {
             "install bubblewrap (Debian, Fedora, Arch: package `bubblewrap`), or name it with `--bwrap`"
         }
@@ -82,7 +100,9 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         }
         "user-root" => "name an ordinary user with `--user`",
         "user-not-permitted" => "leave `--user` out, or start as root",
-        "mount-not-visible" => "the command's user must be able to read the snapshot",
+        "mount-not-visible" => {
+            "let the command's user read the snapshot: give search permission (`chmod a+x`) to every directory above"
+        }
         _ => return None,
     })
 }

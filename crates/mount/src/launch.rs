@@ -98,7 +98,8 @@ impl Launch {
     ///
     /// Call it from the thread that lives as long as the launch: when the thread that started the
     /// sandbox ends, the kernel ends the sandbox. While it runs, the signals HUP, INT, QUIT, TERM,
-    /// USR1 and USR2 go to the command. The calling program must call [`init`](crate::init) first
+    /// USR1 and USR2 go to the command, which has this process's standard streams; where all that is in the
+    /// way, take [`command`](Self::command). The calling program must call [`init`](crate::init) first
     /// of all.
     ///
     /// # Errors
@@ -117,12 +118,23 @@ impl Launch {
         );
         status.send(&Event::Verified(record.checks.before.clone()));
         let mut has_started = false;
-        let result = write_all(&records, &record)
-            .and_then(|()| self.seal_and_execute(&records, &mut record, &mut status, &mut has_started));
+        let mut own = None;
+        let result = write_all(&records, &record).and_then(|()| {
+            if let Some(path) = self.plan.private() {
+                let doing = "choosing the launch's own directory";
+                private::claim(&path).map_err(|source| LaunchError::Start { doing, source })?;
+                own = Some(path);
+            }
+            self.seal_and_execute(&records, &mut record, &mut status, &mut has_started)
+        });
         // However the command ended: one that was killed has had its time to change something.
         let result =
             if has_started { self.conclude(result, &mut record, &mut status, progress) } else { result };
-        let result = self.remove_private(result);
+        // The helper has done that, unless it was killed.
+        let removed = own.map_or(Ok(()), |path| private::remove(&path));
+        let removed = removed
+            .map_err(|source| LaunchError::Start { doing: "removing the launch's own directory", source });
+        let result = result.and_then(|ended| removed.map(|()| ended));
         record.ended_at = Some(now());
         record.outcome = if result.is_ok() { Outcome::Exited } else { Outcome::Failed };
         record.error = result.as_ref().err().map(describe);
@@ -135,13 +147,6 @@ impl Launch {
         }
         drop(lease);
         result
-    }
-
-    /// Removes the launch's own directory, if the helper was kept from it.
-    fn remove_private(&self, result: Result<Ended, LaunchError>) -> Result<Ended, LaunchError> {
-        let removed = self.plan.private().map_or(Ok(()), |path| private::remove(&path));
-        let failed = |source| LaunchError::Start { doing: "removing its own directory", source };
-        result.and_then(|ended| removed.map(|()| ended).map_err(failed))
     }
 
     fn planned(&self, run: &str) -> Event {

@@ -10,7 +10,7 @@
 //! * `main` holds the lease and the record, starts the helper, waits, checks again, ends the record;
 //! * `helper` seals, gives up root's powers where it has them, and starts bubblewrap;
 //! * `inner` is the first process inside: it checks that the sandbox is what was planned, starts the
-//!   command, relays signals and reaps.
+//!   command, relays signals and reaps. Where there are no namespaces it encloses itself by Landlock.
 //!
 //! The latter two are the calling program itself, started again, so its `main` begins with [`init`].
 //! [`Launch::command`] gives `main` a process of its own too, which the caller starts with the streams it

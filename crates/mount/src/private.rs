@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::os::fd::{AsFd, OwnedFd};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use rustix::fs::{AtFlags, CWD, Dir, Gid, Mode, OFlags, Uid, chownat, mkdirat, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, chmod, mkdirat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
 /// The directories in it, each for one use.
@@ -21,22 +21,28 @@ pub(crate) fn name(temporaries: &Utf8Path) -> io::Result<Utf8PathBuf> {
     Ok(temporaries.join(format!("skillfreeze-{:016x}", u64::from_ne_bytes(random))))
 }
 
-/// Makes it, for `user` where that is another than the caller.
+/// Looks whether the name is free, so that what is there later is the launch's own.
+///
+/// # Errors
+/// `AlreadyExists`, whatever is there.
+pub(crate) fn claim(path: &Utf8Path) -> io::Result<()> {
+    match statat(CWD, path.as_std_path(), AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno.into()),
+        Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+    }
+}
+
+/// Makes it, as the command's user.
 ///
 /// # Errors
 /// `AlreadyExists`, whatever is there; it is not touched.
-pub(crate) fn make(path: &Utf8Path, user: Option<(u32, u32)>) -> io::Result<()> {
+pub(crate) fn make(path: &Utf8Path) -> io::Result<()> {
     let below = [HOME, TEMPORARIES, EXTENSIONS].map(|name| path.join(name));
-    // What is above belongs to the user last of all: until then nobody else can be at it.
-    mkdirat(CWD, path.as_std_path(), Mode::RWXU)?;
-    for directory in &below {
+    for directory in [path].into_iter().chain(below.iter().map(Utf8PathBuf::as_path)) {
         mkdirat(CWD, directory.as_std_path(), Mode::RWXU)?;
-    }
-    if let Some((user, group)) = user {
-        let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
-        for directory in below.iter().map(Utf8PathBuf::as_path).chain([path]) {
-            chownat(CWD, directory.as_std_path(), user, group, AtFlags::SYMLINK_NOFOLLOW)?;
-        }
+        // Whatever the caller's mask takes away, the command must be able to use it.
+        chmod(directory.as_std_path(), Mode::RWXU)?;
     }
     Ok(())
 }
@@ -92,7 +98,7 @@ fn open_directory(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<
 
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = openat(at, name, flags, Mode::empty())?;
-    rustix::fs::chmod(format!("/proc/self/fd/{}", found.as_raw_fd()), Mode::RWXU)?;
+    chmod(format!("/proc/self/fd/{}", found.as_raw_fd()), Mode::RWXU)?;
     openat(&found, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
@@ -121,9 +127,12 @@ mod tests {
         let top = Utf8Path::from_path(temp.path()).unwrap();
         let path = name(top).unwrap();
         assert_ne!(path, name(top).unwrap());
-        make(&path, None).unwrap();
+        claim(&path).unwrap();
+        make(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o700);
-        assert_eq!(make(&path, None).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        for again in [claim(&path), make(&path)] {
+            assert_eq!(again.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        }
 
         let outside = top.join("outside");
         fs::create_dir(&outside).unwrap();

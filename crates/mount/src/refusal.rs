@@ -22,7 +22,8 @@ const REFUSALS: [(&str, Refusal); 9] = [
         },
     ),
     (
-        "loopback: Failed RTM_NEWADDR",
+        // An address, or the link itself.
+        "loopback: Failed RTM_NEW",
         Refusal {
             code: "network-restricted",
             sentence: "this system does not let a user namespace set up its own network",
@@ -30,11 +31,12 @@ const REFUSALS: [(&str, Refusal); 9] = [
         },
     ),
     (
-        "No permissions to create a new namespace",
+        // "create a new", "create new" or "creating new namespace", by version.
+        "No permissions to creat",
         Refusal {
             code: "userns-disabled",
-            sentence: "this system lets ordinary users create no user namespaces",
-            fix: "set kernel.unprivileged_userns_clone=1 (Debian) or user.max_user_namespaces to more than 0 (Red Hat)",
+            sentence: "this system, or the filter of a container, lets ordinary users create no user namespaces",
+            fix: "set kernel.unprivileged_userns_clone=1 (Debian) or user.max_user_namespaces to more than 0 (Red Hat); start a container with a filter that allows unshare and clone",
         },
     ),
     (
@@ -66,7 +68,7 @@ const REFUSALS: [(&str, Refusal); 9] = [
         Refusal {
             code: "userns-unavailable",
             sentence: "no namespace can be created here",
-            fix: "see `skillfreeze doctor`",
+            fix: "start a kernel with user namespaces (CONFIG_USER_NS); `skillfreeze doctor` shows what needs none",
         },
     ),
     (
@@ -106,6 +108,19 @@ mod tests {
                 "bwrap: No permissions to create a new namespace, likely because the kernel does not allow non-privileged user namespaces.",
                 "userns-disabled",
             ),
+            (
+                "bwrap: No permissions to create new namespace, likely because the kernel does not allow non-privileged user namespaces. See <https://deb.li/bubblewrap>",
+                "userns-disabled",
+            ),
+            (
+                "bwrap: No permissions to creating new namespace, likely because the kernel does not allow non-privileged user namespaces.",
+                "userns-disabled",
+            ),
+            (
+                "bwrap: Creating new namespace failed, likely because the kernel does not support user namespaces.  bwrap must be installed setuid on such systems.",
+                "userns-unavailable",
+            ),
+            ("bwrap: loopback: Failed RTM_NEWLINK: Operation not permitted\n", "network-restricted"),
             (
                 "bwrap: Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)\n",
                 "userns-limit",

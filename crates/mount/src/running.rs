@@ -195,7 +195,8 @@ impl Running {
                 Woken::HelperEnded => self.end_the_rest(),
                 Woken::CallerEnded => {
                     self.caller_has_ended = true;
-                    self.end_the_rest();
+                    // Everybody further on ends as if this process had.
+                    self.relay = None;
                 }
                 Woken::Opened => {
                     if let Some(event) = self.opened.as_mut().and_then(Opened::read) {
@@ -227,6 +228,7 @@ impl Running {
         let Some(end_of_child) = &self.end_of_child else { return Woken::Report };
         let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
         loop {
+            let caller = caller.filter(|_| !self.caller_has_ended);
             // That the command runs is to be told before what it does.
             let notices = self.opened.as_ref().filter(|_| self.has_started).and_then(Opened::notices);
             let (reasons, mut waiting): (Vec<Woken>, Vec<PollFd<'_>>) = [

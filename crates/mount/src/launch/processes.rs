@@ -10,7 +10,6 @@ use crate::integrity::Method;
 use crate::launch_error::LaunchError;
 use crate::memory_files::{self, MemoryFiles};
 use crate::plan::check_memory;
-use crate::private;
 use crate::protocol::{Numbers, Report};
 use crate::record::{InsideRecord, RecordFile, RunRecord};
 use crate::running::{News, Running};
@@ -29,11 +28,6 @@ impl Launch {
         has_started: &mut bool,
     ) -> Result<Ended, LaunchError> {
         let soft_limit = soft_limit();
-        let owner = self.plan.drops_privileges.then_some(self.plan.user);
-        if let Some(private) = self.plan.private() {
-            private::make(&private, owner)
-                .map_err(|source| LaunchError::Start { doing: "making its own directory", source })?;
-        }
         if self.plan.how != Method::SealedMemfd {
             let started = Running::start(&self.plan, &self.verified, None, soft_limit);
             match started.and_then(|running| self.follow(running, record, status, has_started)) {
@@ -101,9 +95,10 @@ impl Launch {
             record.opened = Some(opened.record());
         }
         match last {
+            // However it ended, that was not its own doing any more.
+            _ if running.caller_has_ended() => Err(LaunchError::CallerEnded),
             Some(Report::Exited { status }) => Ok(Ended { exit: Exit::Status(status), how, noexec }),
             Some(Report::Killed { signal }) => Ok(Ended { exit: Exit::Signal(signal), how, noexec }),
-            _ if running.caller_has_ended() => Err(LaunchError::CallerEnded),
             Some(Report::HelperFailed { doing, message }) => Err(LaunchError::Helper { doing, message }),
             Some(Report::StageUnavailable { doing, message }) => {
                 Err(LaunchError::StageUnavailable { doing, message })
