@@ -47,6 +47,23 @@ pub(crate) fn make(path: &Utf8Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Gives it to the command's user, where another has made it.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn give(path: &Utf8Path, (user, group): (u32, u32)) -> io::Result<()> {
+    let below = [HOME, TEMPORARIES, EXTENSIONS].map(|name| path.join(name));
+    let (user, group) = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
+    for directory in [path].into_iter().chain(below.iter().map(Utf8PathBuf::as_path)) {
+        rustix::fs::chownat(
+            CWD,
+            directory.as_std_path(),
+            Some(user),
+            Some(group),
+            AtFlags::SYMLINK_NOFOLLOW,
+        )?;
+    }
+    Ok(())
+}
+
 /// Removes it with all that it holds, through no link, whatever the modes and however deep; once nobody
 /// uses it any more. What is not there is no error.
 pub(crate) fn remove(path: &Utf8Path) -> io::Result<()> {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::flag::register_conditional_default;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::flag::{register, register_conditional_default};
 use signal_hook::iterator::{Handle, Signals};
 
 /// Signals that reach the command instead of this process while it runs.
@@ -41,6 +41,14 @@ fn relayed() -> Vec<i32> {
     RELAYED.into_iter().filter(|signal| !skillfreeze_sys::is_ignored(*signal)).collect()
 }
 
+/// Sees to it that the ends of children are not ignored, which a process inherits.
+pub(crate) fn notice_ends_of_children() {
+    if skillfreeze_sys::is_ignored(SIGCHLD) {
+        // A handler that does nothing is enough, and is gone in the programs that this one starts.
+        let _ = register(SIGCHLD, Arc::new(AtomicBool::new(false)));
+    }
+}
+
 /// Sends signals that this process receives down the pipe to the command, until it is dropped.
 pub(crate) struct SignalRelay {
     handle: Handle,
@@ -51,19 +59,20 @@ impl SignalRelay {
     pub(crate) fn new(control: &File) -> io::Result<Self> {
         let signals = relayed();
         let defaults = defaults()?;
-        defaults.launches.fetch_add(1, Ordering::SeqCst);
-        defaults.apply.store(false, Ordering::SeqCst);
         let mut control = control.try_clone()?;
         let mut signals = Signals::new(signals)?;
         let handle = signals.handle();
-        thread::spawn(move || {
+        let relay = move || {
             for signal in signals.forever() {
                 let Ok(number) = u8::try_from(signal) else { continue };
                 if control.write_all(&[number]).is_err() {
                     return;
                 }
             }
-        });
+        };
+        thread::Builder::new().spawn(relay)?;
+        defaults.launches.fetch_add(1, Ordering::SeqCst);
+        defaults.apply.store(false, Ordering::SeqCst);
         Ok(Self { handle, defaults })
     }
 }

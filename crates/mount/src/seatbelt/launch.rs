@@ -9,7 +9,6 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::iter;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::lchown;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -42,7 +41,12 @@ impl Launch {
         status: &mut StatusWriter,
         has_started: &mut bool,
     ) -> Result<Ended, LaunchError> {
-        self.make_private().map_err(failed("making the launch's own directory"))?;
+        if let Some(private) = self.plan.private() {
+            let owner = self.plan.drops_privileges.then_some(self.plan.user);
+            private::make(&private)
+                .and_then(|()| owner.map_or(Ok(()), |owner| private::give(&private, owner)))
+                .map_err(failed("making the launch's own directory"))?;
+        }
         let profile = self.plan.seatbelt_profile(self.verified.path(), &Resolved::of_host);
         let profile = profile.map_err(LaunchError::Plan)?;
         record.checks.inside = Some(self.try_profile(&profile)?);
@@ -77,19 +81,6 @@ impl Launch {
             (None, signal) => Exit::Signal(signal.unwrap_or(0)),
         };
         Ok(Ended { exit, how: self.plan.how, noexec: false })
-    }
-
-    /// Makes the launch's own directory, for the command's user.
-    fn make_private(&self) -> io::Result<()> {
-        let Some(path) = self.plan.private() else { return Ok(()) };
-        private::make(&path)?;
-        if self.plan.drops_privileges {
-            let (user, group) = self.plan.user;
-            for name in [private::HOME, private::TEMPORARIES, private::EXTENSIONS, ""] {
-                lchown(path.join(name), Some(user), Some(group))?;
-            }
-        }
-        Ok(())
     }
 
     /// `sandbox-exec` with everything but the command.
