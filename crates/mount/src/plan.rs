@@ -166,7 +166,8 @@ impl LaunchPlan {
             #[cfg(target_os = "linux")]
             Sandbox::Landlock => return landlock::plan(snapshot, request, host, kind_at),
             Sandbox::Seatbelt => return seatbelt::plan(snapshot, request, host, kind_at),
-            _ => {}
+            Sandbox::Auto | Sandbox::Bubblewrap if cfg!(target_os = "linux") => {}
+            sandbox => return Err(PlanError::Sandbox { sandbox }),
         }
         if let Some(required) = request.require.filter(|required| *required > STRONGEST) {
             return Err(PlanError::Integrity { required, available: STRONGEST });
