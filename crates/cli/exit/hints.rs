@@ -98,6 +98,7 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         "alias-unknown" => "write `$SKILLS_DIR/ID/PATH`, or a skill's id alone for its `SKILL.md`",
         "path-component" => "write the path as the manifest has it",
         "path-escape" => "only files of the snapshot can be read",
+        "seatbelt-failed" => "start it outside of any other sandbox: one cannot be put into another",
         "plan-path" => {
             "use another `--format`, or a path without colons and control characters; `seatbelt` mounts nothing, \
              so it takes `--skills-dir host` alone"

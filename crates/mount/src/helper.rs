@@ -24,9 +24,10 @@ use rustix::process::{
 };
 
 use crate::failed::{Failed, during, unavailable};
-use crate::landlock::{descendants, private};
+use crate::landlock::descendants;
 use crate::namespaces::{enter_namespaces, make_private};
 use crate::parent::{die_with_main, refuse_orphan};
+use crate::private;
 use crate::protocol::{HelperPlan, INNER, Identity, InnerPlan, Numbers, Report, SealPlan, receive, replace};
 use crate::stage::{self, Size};
 

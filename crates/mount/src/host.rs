@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "answers questions about paths of the host")]
 mod bubblewrap;
 mod guarded;
+#[cfg(target_os = "linux")]
 mod program;
 mod resolved;
 
@@ -15,7 +16,9 @@ use camino::{Utf8Path, Utf8PathBuf};
 use skillfreeze_manifest::EntryKind;
 
 pub use self::bubblewrap::{Bubblewrap, BubblewrapChoice, BubblewrapError};
+#[cfg(target_os = "linux")]
 pub(crate) use self::program::canonical_program;
+use crate::backend::Backend;
 use crate::bind::{Bind, BindError};
 use crate::memory;
 
@@ -32,6 +35,8 @@ pub struct Host {
     pub resolver: Option<Utf8PathBuf>,
     /// bubblewrap, where it was asked for.
     pub bubblewrap: Option<Bubblewrap>,
+    /// `sandbox-exec`, where there is one.
+    pub seatbelt: Option<Backend>,
     /// The version of Landlock; 0 where there is none.
     pub landlock: u32,
     /// Where directories for one launch alone are made: canonical.
@@ -114,6 +119,7 @@ impl Host {
             etc,
             resolver,
             bubblewrap: bubblewrap.map(BubblewrapChoice::find).transpose()?,
+            seatbelt: resolved::seatbelt(),
             landlock: skillfreeze_sys::landlock_version(),
             temporaries: temporaries(),
             kernel: kernel(),

@@ -16,7 +16,6 @@
 
 mod calls;
 pub(crate) mod descendants;
-pub(crate) mod private;
 pub(crate) mod probes;
 
 use std::io;
