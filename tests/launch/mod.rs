@@ -12,6 +12,7 @@ mod hostile;
 mod kill;
 mod landlock;
 mod library;
+mod limits;
 mod lines;
 mod opened;
 mod plan;

@@ -10,6 +10,8 @@ const MIN_ITEMS: usize = 4;
 
 /// Does `work` for every index below `count`, on several threads where there are more than a few,
 /// and returns the results in the order of the indices, whatever thread did which.
+///
+/// Where the system gives fewer threads, those do it all; where it gives none, the caller's own does.
 pub fn for_each<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     if count < MIN_ITEMS {
         return (0..count).map(work).collect();
@@ -27,7 +29,11 @@ pub fn for_each<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<
                 own.push((index, work(index)));
             }
         };
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        let start = |_| thread::Builder::new().spawn_scoped(scope, worker).ok();
+        let workers: Vec<_> = (0..threads).map_while(start).collect();
+        if workers.is_empty() {
+            return worker();
+        }
         workers
             .into_iter()
             .flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))

@@ -159,8 +159,10 @@ fn seal_at(
     let stage = enter_namespaces(is_root)
         .and_then(|()| stage::make(at, size).map_err(during("mounting the stage")))
         .map_err(unavailable)?;
-    rustix::process::umask(Mode::empty());
+    let callers = rustix::process::umask(Mode::empty());
     let check = stage::fill(&stage, snapshot, seal.digest).map_err(during("filling the stage"))?;
+    // The command writes its own files by the caller's mask.
+    rustix::process::umask(callers);
     if !check.is_clean() {
         return Err(Failed::Told(Report::SealFailed { faults: check.faults }));
     }

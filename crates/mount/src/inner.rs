@@ -82,17 +82,25 @@ fn supervise(plan: &InnerPlan, numbers: Numbers, report: &File, control: File) -
     let command = start(plan, enclosed)
         .map_err(|error| Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) })?;
     tell(Report::Started)?;
-    let abandoned = relay_signals(control, command, enclosed);
-    let ended = reap_until(command);
-    if abandoned.load(Ordering::SeqCst) {
-        // It did not end, it was ended.
-        std::process::exit(125);
-    }
+    let ended = match relay_signals(control, command, enclosed) {
+        Ok(abandoned) => {
+            let ended = reap_until(command);
+            if abandoned.load(Ordering::SeqCst) {
+                // It did not end, it was ended.
+                std::process::exit(125);
+            }
+            Ok(ended)
+        }
+        Err(error) => {
+            let doing = "relaying signals".to_owned();
+            Err(Report::HelperFailed { doing, message: error.to_string() })
+        }
+    };
     // Elsewhere the kernel does, when this process ends.
     if let Some(enclosed) = enclosed {
         enclosed.end_all();
     }
-    Ok(ended)
+    ended
 }
 
 /// From here on, what is opened is the command's doing. The instance is closed again before that starts.
@@ -123,10 +131,10 @@ fn start(plan: &InnerPlan, enclosed: Option<Enclosed>) -> io::Result<Pid> {
 
 /// Sends each signal that `main` writes into the pipe on to the command's group; ends the sandbox
 /// when the pipe closes, which it does only when `main` is gone. Says then that it was not the command's own end.
-fn relay_signals(mut control: File, command: Pid, enclosed: Option<Enclosed>) -> Arc<AtomicBool> {
+fn relay_signals(mut control: File, command: Pid, enclosed: Option<Enclosed>) -> io::Result<Arc<AtomicBool>> {
     let abandoned = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&abandoned);
-    thread::spawn(move || {
+    let relay = move || {
         let mut number = [0];
         while control.read_exact(&mut number).is_ok() {
             if let Ok(signal) = Signal::try_from(i32::from(number[0])) {
@@ -139,8 +147,9 @@ fn relay_signals(mut control: File, command: Pid, enclosed: Option<Enclosed>) ->
             enclosed.end_all();
         }
         std::process::exit(125);
-    });
-    abandoned
+    };
+    thread::Builder::new().spawn(relay)?;
+    Ok(abandoned)
 }
 
 /// Reaps every child, also those that the command left behind, until the command itself has ended.

@@ -151,9 +151,11 @@ pub use verify::{Counts, Verified, VerifyError, is_trusted_owner};
 ///
 /// Must be the first thing that a program does which launches anything, before it starts a thread:
 /// the helper and the sealer change their namespaces, which takes a process with one thread. Returns
-/// at once in every other case.
+/// at once in every other case. If the ends of child processes are ignored, as what started this one may
+/// have left it, they are not any more: else none could be waited for.
 #[cfg(target_os = "linux")]
 pub fn init() {
+    signals::notice_ends_of_children();
     let mut arguments = std::env::args_os().skip(1);
     let (Some(role), Some(numbers), None) = (arguments.next(), arguments.next(), arguments.next()) else {
         return;

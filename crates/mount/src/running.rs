@@ -182,7 +182,12 @@ impl Running {
             has_started: false,
             caller_has_ended: false,
         };
-        running.relay = Some(SignalRelay::new(&File::from(control)).map_err(fail("relaying signals"))?);
+        let relay = SignalRelay::new(&File::from(control));
+        if relay.is_err() {
+            // Nobody holds the other end of the pipe any more, so that the helper ends everything.
+            let _ = running.child.wait();
+        }
+        running.relay = Some(relay.map_err(fail("relaying signals"))?);
         Ok(running)
     }
 

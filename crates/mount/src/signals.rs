@@ -11,8 +11,8 @@ use std::thread;
 
 #[cfg(target_os = "linux")]
 use rustix::process::{Signal, pidfd_send_signal};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::flag::register_conditional_default;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::flag::{register, register_conditional_default};
 use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 use signal_hook::iterator::{Handle, SignalsInfo};
 
@@ -44,6 +44,14 @@ fn defaults() -> io::Result<&'static Defaults> {
 /// of a script, wants them to do nothing.
 fn relayed() -> Vec<i32> {
     RELAYED.into_iter().filter(|signal| !skillfreeze_sys::is_ignored(*signal)).collect()
+}
+
+/// Sees to it that the ends of children are not ignored, which a process inherits.
+pub(crate) fn notice_ends_of_children() {
+    if skillfreeze_sys::is_ignored(SIGCHLD) {
+        // A handler that does nothing is enough, and is gone in the programs that this one starts.
+        let _ = register(SIGCHLD, Arc::new(AtomicBool::new(false)));
+    }
 }
 
 /// Passes signals that this process receives on to the command, until it is dropped.
@@ -80,18 +88,19 @@ impl SignalRelay {
     fn start(mut pass_on: impl FnMut(i32, bool) -> bool + Send + 'static) -> io::Result<Self> {
         let signals = relayed();
         let defaults = defaults()?;
-        defaults.launches.fetch_add(1, Ordering::SeqCst);
-        defaults.apply.store(false, Ordering::SeqCst);
         let mut signals = SignalsInfo::<WithRawSiginfo>::new(signals)?;
         let handle = signals.handle();
-        thread::spawn(move || {
+        let relay = move || {
             for signal in signals.forever() {
                 // The kernel's own codes are above.
                 if !pass_on(signal.si_signo, signal.si_code <= 0) {
                     return;
                 }
             }
-        });
+        };
+        thread::Builder::new().spawn(relay)?;
+        defaults.launches.fetch_add(1, Ordering::SeqCst);
+        defaults.apply.store(false, Ordering::SeqCst);
         Ok(Self { handle, defaults })
     }
 }

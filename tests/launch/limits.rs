@@ -1,0 +1,115 @@
+//! Callers with little to give: low limits, closed streams, no home, ignored signals.
+
+use serde_json::Value;
+use skillfreeze_testing::{Output, file, package};
+
+use super::{Place, Way};
+use crate::support::{prepare, text};
+
+/// Ignores the ends of child processes, and becomes its arguments.
+const IGNORING_CHILDREN: &str = "
+import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execv(sys.argv[1], sys.argv[1:])
+";
+/// Bytes of private memory that suffice for a launch, but not for one more thread's stack.
+const NO_THREAD: &str = "--data=2000000:2000000";
+
+/// `run` with a command, started by another program.
+fn run_by(place: &Place, starter: &[&str], command: &[&str]) -> Output {
+    let mut run = place.env.command_of(starter[0], &starter[1..]);
+    run.arg(place.env.program()).args(["run", "--json", &place.digest]).args(place.options());
+    Output::of(run.arg("--").args(command))
+}
+
+#[test]
+fn streams_may_be_closed_and_names_missing() {
+    for place in Place::each_way() {
+        let script = "head -2 $SKILLS_DIR/demo/SKILL.md; pwd; umask";
+        for (starter, mask) in [
+            (r#"exec "$@" <&-"#, "0022"),
+            (r#"exec "$@" 2>&-"#, "0022"),
+            (r#"unset HOME TMPDIR LANG; exec "$@""#, "0022"),
+            (r#"export HOME= TMPDIR=/none; exec "$@""#, "0022"),
+            (r#"ulimit -n 64; exec "$@""#, "0022"),
+            (r#"ulimit -Sn 24; exec "$@""#, "0022"),
+            (r#"trap "" HUP INT TERM PIPE; exec "$@""#, "0022"),
+            (r#"umask 0777; exec "$@""#, "0777"),
+            (r#"umask 0027; exec "$@""#, "0027"),
+            (r#"umask 0; exec "$@""#, "0000"),
+        ] {
+            let output =
+                run_by(&place, &["sh", "-c", &format!("umask 022; {starter}"), "sh"], &["sh", "-c", script]);
+            assert_eq!(output.ok(), format!("---\nname: demo\n/tmp/home\n{mask}\n"), "{starter}");
+        }
+        for starter in [r#"exec "$@" >&-"#, r#"exec "$@" <&- >&- 2>&-"#] {
+            let output = run_by(&place, &["sh", "-c", starter, "sh"], &["sh", "-c", "exit 3"]);
+            assert_eq!(
+                (output.status, output.stdout.as_str(), output.stderr.as_str()),
+                (3, "", ""),
+                "{starter}"
+            );
+        }
+        // What reads may go away: the command hears of it as it would without a sandbox.
+        let starter = r#""$@" | head -1; exit 5"#;
+        let output =
+            run_by(&place, &["sh", "-c", starter, "sh"], &["sh", "-c", "while :; do echo line; done"]);
+        assert_eq!((output.status, output.stdout.as_str()), (5, "line\n"), "{output:#?}");
+        let output = run_by(&place, &["python3", "-c", IGNORING_CHILDREN], &["sh", "-c", "true; exit 3"]);
+        assert_eq!((output.status, output.stderr.as_str()), (3, ""), "{output:#?}");
+    }
+}
+
+#[test]
+fn what_is_too_little_is_named() {
+    for mut place in Place::each_way() {
+        file(package(place.work("src"), "large").join("data"), vec![7; 100_000]);
+        (place.digest, place.snapshot) = prepare(&place.env, "src");
+        let directory = "mkdir gone; cd gone; rmdir ../gone; exec \"$@\"";
+        for (starter, code) in [
+            (&["sh", "-c", "ulimit -n 20; exec \"$@\"", "sh"][..], "descriptor-limit"),
+            (&["sh", "-c", "exec \"$@\" </", "sh"], "stream-directory"),
+            (&["sh", "-c", "exec \"$@\" >/dev/null 2>&1 3>&1 <.", "sh"], ""),
+            (&["sh", "-c", directory, "sh"], "not-found"),
+            (&["prlimit", "--fsize=0:0"], "record-not-written"),
+            (&["prlimit", NO_THREAD], "sandbox-start"),
+        ] {
+            let output = run_by(&place, starter, &["echo", "started"]);
+            if code.is_empty() {
+                assert_eq!((output.status, output.stdout.as_str()), (125, ""), "{output:#?}");
+                continue;
+            }
+            let error = output.fails(125, code);
+            assert!(!text(&error["message"]).is_empty(), "{error}");
+            assert_eq!(output.stdout.replace("started\n", ""), "", "{starter:?}");
+        }
+        // Memory files are files: their size is limited too. A stage's are, likewise.
+        let output = run_by(&place, &["prlimit", "--fsize=50000:50000"], &["echo", "started"]);
+        if place.way() == Way::Bind {
+            assert_eq!(output.ok(), "started\n");
+        } else {
+            let error: Value = serde_json::from_str(output.stderr.trim()).unwrap();
+            assert_eq!((output.status, output.stdout.as_str()), (125, ""), "{output:#?}");
+            println!("{error}");
+        }
+        place.run(&[], &["true"]).ok();
+        place.verify();
+    }
+}
+
+/// Threads are shared out among packages where there are more than a few; they are no necessity.
+#[test]
+fn a_check_needs_no_thread_but_its_own() {
+    for mut place in Place::each() {
+        for index in 0..6 {
+            package(place.work("src"), &format!("p{index}"));
+        }
+        (place.digest, place.snapshot) = prepare(&place.env, "src");
+        let mut verify = place.env.command_of("prlimit", [NO_THREAD]);
+        let output = Output::of(verify.arg(place.env.program()).args(["verify", "--json", &place.digest]));
+        assert_eq!(output.json()["packages"], 7);
+        let output = run_by(&place, &["prlimit", NO_THREAD], &["true"]);
+        let error = output.fails(125, "sandbox-start");
+        assert!(text(&error["message"]).contains("relaying signals"), "{error}");
+    }
+}
