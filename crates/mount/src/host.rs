@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "answers questions about paths of the host")]
 mod bubblewrap;
 mod guarded;
+#[cfg(target_os = "linux")]
 mod program;
 mod resolved;
 mod rootfs;

@@ -12,8 +12,8 @@
 //! * `inner` is the first process inside: it checks that the sandbox is what was planned, starts the
 //!   command, relays signals and reaps. Where there are no namespaces it encloses itself by Landlock.
 //!
-//! A command that brings its own sandbox is started by [`SealedCommand::run`]: `sealer` seals the snapshot
-//! at its own path and becomes the command.
+//! A command that brings its own sandbox is started by `SealedCommand::run`, on Linux: `sealer` seals the
+//! snapshot at its own path and becomes the command.
 //!
 //! All but `main` are the calling program itself, started again, so its `main` begins with [`init`].
 //! [`Launch::command`] gives `main` a process of its own too, which the caller starts with the streams it
