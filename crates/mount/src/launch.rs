@@ -21,7 +21,7 @@ use crate::protocol::{Numbers, Report};
 use crate::record::{CheckRecord, ErrorRecord, InsideRecord, Outcome, RecordFile, RunContext, RunRecord};
 use crate::request::LaunchRequest;
 use crate::running::{News, Running};
-use crate::stage::Size;
+use crate::stage::{self, Size};
 use crate::status::{Event, StatusWriter};
 use crate::verify::{Verified, trusted_owners};
 
@@ -179,6 +179,9 @@ impl Launch {
         make_room(Numbers::above(&self.plan.keep), lent)?;
         let (check, files) = MemoryFiles::fill(&self.verified, self.plan.snapshot, &trusted_owners())
             .map_err(|source| LaunchError::Start { doing: "making memory files", source })?;
+        if let Some(source) = stage::machines_failure(&check) {
+            return Err(LaunchError::Start { doing: "filling memory files", source });
+        }
         if !check.is_clean() {
             return Err(LaunchError::Unsealed { faults: check.faults });
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag::{register, register_conditional_default};
 use signal_hook::iterator::{Handle, Signals};
 
@@ -39,6 +39,12 @@ fn defaults() -> io::Result<&'static Defaults> {
 /// of a script, wants them to do nothing.
 fn relayed() -> Vec<i32> {
     RELAYED.into_iter().filter(|signal| !skillfreeze_sys::is_ignored(*signal)).collect()
+}
+
+/// Has the limit on the size of files be an error, like a full disk, not a signal that kills.
+pub(crate) fn fail_at_limit_of_files() {
+    // A handler, unlike ignoring the signal, is gone in the programs that this one starts.
+    let _ = register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 
 /// Sees to it that the ends of children are not ignored, which a process inherits.

@@ -15,8 +15,8 @@ use nix::mount::{MsFlags, mount};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use rustix::param::page_size;
 use skillfreeze_manifest::{
-    Check, CheckOptions, Digest, FileEntry, MANIFEST_FILE, Manifest, PackageEntry, Silent, Sink, Stamp,
-    check_snapshot,
+    Check, CheckOptions, Digest, Fault, FileEntry, MANIFEST_FILE, Manifest, PackageEntry, Silent, Sink,
+    Stamp, check_snapshot,
 };
 
 /// Memory that an inode and its directory entry take: the kernel's own structures, measured on 6.18 (752 and
@@ -103,6 +103,14 @@ pub(crate) fn fill(stage: &OwnedFd, snapshot: impl AsFd, digest: Digest) -> io::
         create(stage, MANIFEST_FILE, 0o444)?.write_all(&manifest.to_bytes())?;
     }
     Ok(check)
+}
+
+/// What kept the machine from copying what it read, if nothing else was found amiss: then there is nothing
+/// wrong with the snapshot.
+pub(crate) fn machines_failure(check: &Check) -> Option<io::Error> {
+    let fault = check.faults.first()?;
+    let message = || format!("`{}`: {}", fault.path, fault.actual.as_deref().unwrap_or("no room"));
+    check.faults.iter().all(Fault::is_of_machine).then(|| io::Error::other(message()))
 }
 
 /// Device and inode of a stage's root.
