@@ -46,6 +46,15 @@ fn the_session_runs() {
 }
 
 #[test]
+fn a_sandbox_of_a_runner_finds_what_is_sealed() {
+    let env = environment();
+    let sealed = run(&env, &block("seal", "sh"), &[]);
+    let output = sealed.ok();
+    assert!(output.lines().next().unwrap().ends_with("match, and nothing can change them"), "{output}");
+    assert!(output.contains("name: release-notes"), "{output}");
+}
+
+#[test]
 fn a_program_is_told_what_its_agent_opens() {
     let env = environment();
     let work = env.work().to_str().unwrap();

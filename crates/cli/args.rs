@@ -10,7 +10,7 @@ use clap::{
 };
 
 use crate::commands::{
-    add, completions, disable, doctor, enable, list, plan, prepare, read, run, show, validate, verify,
+    add, completions, disable, doctor, enable, list, plan, prepare, read, run, seal, show, validate, verify,
 };
 use crate::environment::{self, Unusable};
 use crate::exit;
@@ -70,6 +70,7 @@ pub(crate) enum Verb {
     Validate(validate::Validate),
     Prepare(prepare::Prepare),
     Run(Box<run::Run>),
+    Seal(seal::Seal),
     Verify(verify::Verify),
     Doctor(doctor::Doctor),
     Plan(Box<plan::Plan>),
@@ -83,7 +84,7 @@ pub(crate) enum Verb {
 /// The commands by what they are for, as the help shows them.
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Everyday", &["list", "show", "validate", "prepare", "run", "verify", "doctor"]),
-    ("Runners and agents", &["plan", "read"]),
+    ("Runners and agents", &["seal", "plan", "read"]),
     ("Store", &["add", "enable", "disable", "completions"]),
 ];
 

@@ -319,7 +319,7 @@ pub(crate) fn usage(error: &Unusable, lenient: &ArgMatches) -> ExitCode {
         Unusable::Arguments(error) => drop(error.print()),
         Unusable::Variable { .. } => crate::output::print_error(&failure),
     }
-    let Some(("run", matches)) = below else { return ExitCode::from(USAGE) };
+    let Some(("run" | "seal", matches)) = below else { return ExitCode::from(USAGE) };
     if let Ok(Some(number)) = matches.try_get_one::<i32>("status_fd")
         && let Ok(mut status) = StatusWriter::to_descriptor(*number)
     {

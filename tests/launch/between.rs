@@ -17,7 +17,7 @@ use crate::support::codes;
 
 /// A pipe in which one more status line finds room and a second one does not, so that a launch waits
 /// between the check and the sealing until it is read.
-struct Gate {
+pub(super) struct Gate {
     reader: fs::File,
     path: PathBuf,
     filled: u64,
@@ -27,7 +27,7 @@ impl Gate {
     /// Room for a line of some 220 bytes, and not for the next, of some 100.
     const ROOM: usize = 290;
 
-    fn new(place: &Place) -> Self {
+    pub(super) fn new(place: &Place) -> Self {
         let path = place.work("gate");
         mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
         set_mode(&path, 0o666);
@@ -39,12 +39,12 @@ impl Gate {
     }
 
     /// Waits until the first line is in.
-    fn wait(&self) {
+    pub(super) fn wait(&self) {
         wait_until(|| ioctl_fionread(self.reader.as_fd()).unwrap() > self.filled);
     }
 
     /// Lets everything pass; gives the lines.
-    fn open(self) -> Vec<Value> {
+    pub(super) fn open(self) -> Vec<Value> {
         // Nothing of the size that a pipe has is left to wait for: all writers have gone at the end.
         let mut reader = BufReader::new(fs::File::open(&self.path).unwrap());
         drop(self.reader);

@@ -73,7 +73,7 @@ fn a_command_of_memory_files_reads_what_was_hashed_or_is_never_started() {
     launch_beside_a_hostile_process(Way::MemoryFiles);
 }
 
-#[expect(clippy::print_stdout, reason = "the figures are what a soak is for")]
+#[expect(clippy::print_stdout, reason = "the soak shows the figures")]
 fn launch_beside_a_hostile_process(way: Way) {
     for place in Place::each_of(&[way]) {
         let command = ["sh", "-c", READ];

@@ -21,7 +21,7 @@ fn a_launch_tells_its_steps_in_order() {
         let (integrity, how) = (place.way().integrity(), place.way().how());
         let begun = [
             json!({"schema": schema, "event": "planned", "run": place.record()["id"],
-                   "snapshot": place.digest, "integrity": integrity, "how": how}),
+                   "snapshot": place.digest, "integrity": integrity, "how": how, "scope": "sandbox"}),
             checked("verified"),
         ];
         let sealed = json!({"schema": schema, "event": "sealed", "files": 3, "bytes": bytes});

@@ -19,6 +19,7 @@ mod plan;
 mod read;
 mod record;
 mod refusals;
+mod seal;
 mod sealing;
 mod signals;
 mod sources;

@@ -95,6 +95,7 @@ fn the_record_describes_the_launch() {
                 "mounts",
                 "network",
                 "required",
+                "scope",
                 "skills_path",
                 "user",
                 "working_directory"

@@ -68,6 +68,10 @@ fn outputs() -> Vec<Value> {
     run(&["run", digest, "--status-fd", "1", "--record", "record", "--workspace", "ws", "--", "true"]);
     run(&["run", digest, "--status-fd", "1", "--", "sh", "-c", "kill -9 $$"]);
     run(&["run", "--json", digest, "--status-fd", "1", "--record", "failed", "--", "no-such-command"]);
+    run(&["seal", digest, "--status-fd", "1", "--record", "sealed", "--", "true"]);
+    let inside = env.program().to_str().unwrap();
+    let inside = format!("{inside} verify --json --inside --digest {digest} $SKILLS_DIR");
+    run(&["seal", digest, "--status-fd", "1", "--", "sh", "-c", &inside]);
     run(&["run", "--json", "sha256:000000000000", "--status-fd", "1", "--", "true"]);
     run(&["prepare", "--json", "absent"]);
     run(&["prepare", "--json", "--no-such-option"]);
@@ -86,7 +90,7 @@ fn outputs() -> Vec<Value> {
     run(&["verify", "--json", digest]);
     found.push(watched.json());
     found.push(serde_json::from_slice(&fs::read(snapshot.join(".snapshot.json")).unwrap()).unwrap());
-    for record in ["record", "failed"] {
+    for record in ["record", "failed", "sealed"] {
         found.push(serde_json::from_slice(&fs::read(work.join(record)).unwrap()).unwrap());
     }
     found

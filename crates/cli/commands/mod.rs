@@ -6,11 +6,14 @@ pub(crate) mod disable;
 pub(crate) mod doctor;
 pub(crate) mod enable;
 pub(crate) mod index;
+pub(crate) mod keeping;
 pub(crate) mod list;
+pub(crate) mod naming;
 pub(crate) mod plan;
 pub(crate) mod prepare;
 pub(crate) mod read;
 pub(crate) mod run;
+pub(crate) mod seal;
 pub(crate) mod selecting;
 pub(crate) mod show;
 pub(crate) mod switching;
@@ -30,6 +33,7 @@ pub(crate) fn run(context: &Context, command: Verb) -> Result<u8, Failure> {
         Verb::Validate(validate) => validate.run(context),
         Verb::Prepare(prepare) => prepare.run(context),
         Verb::Run(run) => run.run(context),
+        Verb::Seal(seal) => seal.run(context),
         Verb::Verify(verify) => verify.run(context),
         Verb::Plan(plan) => plan.run(context),
         Verb::Read(read) => read.run(context),

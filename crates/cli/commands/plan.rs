@@ -9,7 +9,8 @@ use skillfreeze::mount::{
 };
 use skillfreeze::store::Store;
 
-use super::run::{directory_bind, lease};
+use super::naming::lease;
+use super::run::directory_bind;
 use crate::context::{Context, canonical};
 use crate::exit::Failure;
 

@@ -1,6 +1,5 @@
 //! `run`: checks a snapshot and launches a command that reads it.
 
-mod keeping;
 mod ready;
 mod request;
 
@@ -16,10 +15,9 @@ use skillfreeze::mount::{
     StatusWriter,
 };
 
-use self::keeping::run_id;
-use self::ready::Ready;
-pub(crate) use self::ready::lease;
 pub(crate) use self::request::directory_bind;
+use super::keeping::{records, run_id};
+use super::naming::Ready;
 use super::selecting::SelectionArgs;
 use crate::config_files::refuse_approval;
 use crate::context::{Context, canonical};
@@ -164,8 +162,8 @@ impl Run {
             return Ok(0);
         }
         let id = run_id().map_err(Failure::of_launch)?;
-        let records =
-            self.records(context, launch.plan(), store.as_ref(), &id).map_err(Failure::of_launch)?;
+        let records = records(context, self.record.as_deref(), Some(launch.plan()), store.as_ref(), &id)
+            .map_err(Failure::of_launch)?;
         let run = RunContext { id, actor: users::actor(), requested, packages };
         let mut session = Session::new(run, &progress);
         session.records = records;

@@ -110,9 +110,9 @@ fn run_text(record: &RunRecord) -> String {
         ("ended", record.ended_at.clone().unwrap_or_else(|| "-".to_owned())),
         ("snapshot", record.snapshot.to_string()),
         ("integrity", record.launch.integrity.to_string()),
-        ("sandbox", record.launch.backend.to_string()),
+        ("sandbox", sandbox_text(record)),
         ("user", format!("{}:{}", record.launch.user.0, record.launch.user.1)),
-        ("network", json!(record.launch.network).as_str().unwrap_or_default().to_owned()),
+        ("network", json!(record.launch.network).as_str().unwrap_or("its caller's").to_owned()),
         ("started in", record.launch.working_directory.to_string()),
         ("command", format!("{} (the digest of its words)", record.launch.argv_digest)),
         (
@@ -126,6 +126,13 @@ fn run_text(record: &RunRecord) -> String {
     }
     rows.push(("attestation", record.attestation.clone()));
     table(&rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect::<Vec<_>>())
+}
+
+fn sandbox_text(record: &RunRecord) -> String {
+    match &record.launch.backend {
+        Some(backend) => backend.to_string(),
+        None => "its caller's own".to_owned(),
+    }
 }
 
 /// Finds a run's record: by its id in the store, or by the path of a JSON file.

@@ -6,9 +6,10 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::json;
 use skillfreeze::manifest::{
-    Check, CheckOptions, Digest, EntryKind, Fault, FaultCode, MANIFEST_FILE, Stamp, check_snapshot,
+    Check, CheckOptions, Digest, EntryKind, Fault, FaultCode, MANIFEST_FILE, SKILL_FILE, Stamp,
+    check_snapshot,
 };
-use skillfreeze::mount::{RunRecord, is_trusted_owner};
+use skillfreeze::mount::{ProbeError, Probed, RunRecord, is_trusted_owner, probe_read_only};
 
 use super::show::find_run;
 use crate::context::{Context, Named, canonical, open_dir};
@@ -19,6 +20,8 @@ use crate::output::counted;
 ///
 /// Named by its digest, or by a path with `--digest`, the manifest itself is checked too. A path
 /// alone shows only that the files fit the manifest beside them (`"anchored": false`).
+///
+/// `--inside` is for a sandbox to look at what it was given: nothing in there may be able to change it.
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
     /// A snapshot (`sha256:…`, or a directory) or a run
@@ -30,6 +33,9 @@ pub(crate) struct Verify {
     /// Ignore modes beyond the execute bit
     #[arg(long)]
     portable: bool,
+    /// Look from inside a sandbox whether it can be changed, too: the attempt must fail
+    #[arg(long)]
+    inside: bool,
     /// How to print; `sha256sum` prints what `sha256sum -c` reads
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
@@ -56,6 +62,16 @@ struct VerifyOutput {
     bytes: u64,
     faults: Vec<Fault>,
     warnings: Vec<Warning>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inside: Option<Inside>,
+}
+
+/// What was found from inside.
+#[derive(Debug, Serialize)]
+struct Inside {
+    probes: u64,
+    noexec: bool,
+    filesystem_read_only: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -67,6 +83,13 @@ struct Warning {
 impl Verify {
     pub(crate) fn run(&self, context: &Context) -> Result<u8, Failure> {
         let named = self.named(context)?;
+        if self.inside && named.digest.is_none() {
+            let message = format!(
+                "`{}` names no digest, without which the look from inside shows nothing",
+                self.target
+            );
+            return Err(Failure::usage(message).hint("add `--digest sha256:…`, as `prepare` printed it"));
+        }
         let progress = context.progress();
         // A file of somebody else than whose the snapshot is could be changed by that somebody.
         let owner = Stamp::of(&named.dir).map(|stamp| stamp.owner);
@@ -74,7 +97,9 @@ impl Verify {
         let options = CheckOptions::new(&progress).portable(self.portable).owners(&owners);
         let check = check_snapshot(&named.dir, named.digest, &options);
         drop(progress);
-        let warnings = warnings(&named)?;
+        // Whose it is says nothing where the sandbox's user namespace does not know them.
+        let warnings = if self.inside { Vec::new() } else { warnings(&named)? };
+        let inside = if self.inside && check.is_clean() { Some(probe(&named, &check)?) } else { None };
         let in_store = named.in_store;
         let output = VerifyOutput {
             schema: "skillfreeze.verify.v1",
@@ -87,6 +112,7 @@ impl Verify {
             bytes: check.bytes,
             faults: check.faults.clone(),
             warnings,
+            inside,
         };
         for warning in &output.warnings {
             context.output().warning(&warning.message);
@@ -136,6 +162,20 @@ impl Verify {
             _ => context.snapshot(&record.snapshot.to_string(), Some(record.snapshot)),
         }
     }
+}
+
+/// Tries from inside to change what was found to be right.
+fn probe(named: &Named, check: &Check) -> Result<Inside, Failure> {
+    let first = check.manifest.iter().flat_map(|manifest| manifest.packages()).next();
+    let skill = first.map(|package| Utf8Path::new(package.id().as_str()).join(SKILL_FILE));
+    let file = skill.unwrap_or_else(|| MANIFEST_FILE.into());
+    let probed = probe_read_only(&named.dir, &file).map_err(|error: ProbeError| {
+        let mut failure = Failure::new(error.code(), format!("`{}` can be changed: {error}", named.path));
+        failure.status = INTEGRITY;
+        failure
+    })?;
+    let Probed { probes, noexec, filesystem_read_only, .. } = probed;
+    Ok(Inside { probes, noexec, filesystem_read_only })
 }
 
 /// What to do about these faults, where that is more than the usual.
@@ -196,8 +236,13 @@ fn text(output: &VerifyOutput) -> String {
         let digest = output.snapshot.map(|digest| digest.to_string()).unwrap_or_default();
         let anchor =
             if output.anchored { "" } else { " (the manifest itself was not checked: no digest was named)" };
+        let inside = match &output.inside {
+            Some(Inside { filesystem_read_only: true, .. }) => ", and nothing can change them",
+            Some(_) => ", and cannot be changed from here",
+            None => "",
+        };
         return format!(
-            "{digest}: {}, {}, {} match{anchor}",
+            "{digest}: {}, {}, {} match{inside}{anchor}",
             counted(output.packages, "package"),
             counted(output.files, "file"),
             counted(output.bytes, "byte")

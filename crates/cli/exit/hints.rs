@@ -67,6 +67,11 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         "seal-unavailable" => {
             "leave `--seal` out, so that another way is tried; `skillfreeze doctor` shows which there is"
         }
+        "seal-daemon" => {
+            "start what reads the files from here; or say `--force`, if it is not to read the snapshot"
+        }
+        "mount-swapped" => "find out what moved or replaced the directory; do not trust what was read since",
+        "mount-writable" => "mount it read-only, or have `skillfreeze seal` start the sandbox",
         "seal-too-many-files" => {
             "let this program create user and mount namespaces, so that any number of files can be sealed; \
              or select fewer skills, or take less with `--require read-only`"
@@ -93,6 +98,7 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         "alias-unknown" => "write `$SKILLS_DIR/ID/PATH`, or a skill's id alone for its `SKILL.md`",
         "path-component" => "write the path as the manifest has it",
         "path-escape" => "only files of the snapshot can be read",
+        "seatbelt-failed" => "start it outside of any other sandbox: one cannot be put into another",
         "plan-path" => {
             "use another `--format`, or a path without colons and control characters; `seatbelt` mounts nothing, \
              so it takes `--skills-dir host` alone"

@@ -1,8 +1,9 @@
 //! What a launch hands down: each thing opened once, and room for all of them.
 
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
+use camino::Utf8Path;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use skillfreeze_manifest::{EntryKind, Stamp};
@@ -72,5 +73,47 @@ pub(crate) fn open_bind(bind: &Bind) -> io::Result<OwnedFd> {
             io::ErrorKind::InvalidInput,
             format!("`{}` is no longer what it was", bind.source),
         ))
+    }
+}
+
+/// Opens the directory at a canonical path, through no link, if it is still the one behind this handle.
+pub(crate) fn open_hashed(path: &Utf8Path, hashed: impl AsFd) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = openat2(CWD, path.as_std_path(), flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    let (found, expected) = (Stamp::of(&opened)?, Stamp::of(hashed)?);
+    if (found.device, found.inode) == (expected.device, expected.inode) {
+        Ok(opened)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "another directory is there"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_directory_that_was_hashed_is_opened() {
+        let temp = tempfile::tempdir().unwrap();
+        let top = Utf8Path::from_path(temp.path()).unwrap().canonicalize_utf8().unwrap();
+        let (path, aside) = (top.join("s"), top.join("aside"));
+        let run = |script: &str| {
+            let mut shell = std::process::Command::new("sh");
+            assert!(shell.args(["-ec", script]).current_dir(&top).status().unwrap().success(), "{script}");
+        };
+        run("mkdir s");
+        let hashed =
+            openat(CWD, path.as_std_path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        open_hashed(&path, &hashed).unwrap();
+        run("mv s aside");
+        assert_eq!(open_hashed(&path, &hashed).unwrap_err().kind(), io::ErrorKind::NotFound);
+        open_hashed(&aside, &hashed).unwrap();
+        run("mkdir s");
+        assert_eq!(open_hashed(&path, &hashed).unwrap_err().to_string(), "another directory is there");
+        // A link to the right one can be led elsewhere.
+        run("rmdir s; ln -s aside s");
+        open_hashed(&path, &hashed).unwrap_err();
+        run("rm s; mv aside s");
+        open_hashed(&path, &hashed).unwrap();
     }
 }

@@ -9,50 +9,28 @@
 //! ends what it leaves behind.
 
 use std::fs::File;
-use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{CWD, Mode};
 use rustix::io::Errno;
-use rustix::mount::{
-    MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_change, move_mount, open_tree,
-};
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use rustix::process::{
     Pid, PidfdFlags, Signal, getpid, kill_current_process_group, pidfd_open, set_child_subreaper,
-    set_parent_process_death_signal,
 };
 
-use crate::landlock::{descendants, private};
+use crate::failed::{Failed, during, unavailable};
+use crate::landlock::descendants;
+use crate::namespaces::{enter_namespaces, make_private};
+use crate::parent::{die_with_main, refuse_orphan};
+use crate::private;
 use crate::protocol::{HelperPlan, INNER, Identity, InnerPlan, Numbers, Report, SealPlan, receive, replace};
 use crate::signals;
 use crate::stage::{self, Size};
-
-/// What kept the helper from starting bubblewrap.
-enum Failed {
-    /// The system refused something.
-    Doing { doing: &'static str, source: io::Error },
-    /// What was to be sealed does not match; it has been told.
-    Told(Report),
-}
-
-fn during<E: Into<io::Error>>(doing: &'static str) -> impl Fn(E) -> Failed {
-    move |source| Failed::Doing { doing, source: source.into() }
-}
-
-/// There may be another way where this one is not to be had.
-fn unavailable(failed: Failed) -> Failed {
-    match failed {
-        Failed::Doing { doing, source } => {
-            Failed::Told(Report::StageUnavailable { doing: doing.to_owned(), message: source.to_string() })
-        }
-        told => told,
-    }
-}
 
 /// Runs the helper; ends with bubblewrap, or by failing.
 pub(crate) fn run(numbers: Numbers) -> i32 {
@@ -69,10 +47,7 @@ pub(crate) fn run(numbers: Numbers) -> i32 {
             drop(report);
             return stay_beside(sandbox, &control);
         }
-        Err(Failed::Doing { doing, source }) => {
-            Report::HelperFailed { doing: doing.to_owned(), message: source.to_string() }
-        }
-        Err(Failed::Told(report)) => report,
+        Err(failed) => failed.report(),
     };
     // There is nobody else to tell: if `main` is gone, so is the launch.
     let _ = failed.send(&report);
@@ -112,11 +87,6 @@ fn stay_beside(sandbox: Sandbox, control: &OwnedFd) -> i32 {
         return 0;
     }
     child.wait().map_or(125, |_| 0)
-}
-
-/// Has this process killed when `main` ends, or not any more.
-fn die_with_main(does: bool) -> Result<(), Failed> {
-    set_parent_process_death_signal(does.then_some(Signal::KILL)).map_err(during("looking after its parent"))
 }
 
 fn start_sandbox(numbers: Numbers, report: &File, control: &OwnedFd) -> Result<Sandbox, Failed> {
@@ -178,16 +148,6 @@ fn start_sandbox(numbers: Numbers, report: &File, control: &OwnedFd) -> Result<S
     Ok(Sandbox { child, is_bubblewrap: plan.bubblewrap.is_some(), private: plan.private })
 }
 
-/// `main` may have ended before anybody looked after it.
-fn refuse_orphan(control: &OwnedFd) -> Result<(), Failed> {
-    let mut waiting = [PollFd::new(control, PollFlags::empty())];
-    match poll(&mut waiting, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
-        Ok(0) => Ok(()),
-        Ok(_) => Err(during("looking after its parent")(io::Error::from(io::ErrorKind::BrokenPipe))),
-        Err(errno) => Err(during("looking after its parent")(errno)),
-    }
-}
-
 /// Fills a stage with the snapshot, hashing what is written, and makes it read-only for good.
 fn seal_at(
     at: &Utf8Path,
@@ -219,30 +179,6 @@ fn seal_at(
     replace(numbers.inner_plan(), "inner-plan", &inner).map_err(during("passing the plan on"))?;
     let told = Report::Sealed { files: check.files, bytes: check.bytes };
     told.send(report).map_err(during("reporting"))
-}
-
-/// Makes a mount namespace of the helper's own; for an ordinary user in a user namespace that has this
-/// one user, in which the helper may mount.
-fn enter_namespaces(is_root: bool) -> Result<(), Failed> {
-    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let flags = if is_root { CloneFlags::empty() } else { CloneFlags::CLONE_NEWUSER };
-    unshare(CloneFlags::CLONE_NEWNS | flags).map_err(during("making namespaces"))?;
-    if !is_root {
-        let write = |path: &str, text: String| {
-            let file = openat(CWD, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
-            File::from(file).write_all(text.as_bytes())
-        };
-        let mapped = write("/proc/self/setgroups", "deny".to_owned())
-            .and_then(|()| write("/proc/self/uid_map", format!("{user} {user} 1\n")))
-            .and_then(|()| write("/proc/self/gid_map", format!("{group} {group} 1\n")));
-        mapped.map_err(during("mapping the user"))?;
-    }
-    make_private()
-}
-
-fn make_private() -> Result<(), Failed> {
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private).map_err(during("making mounts private"))
 }
 
 /// Mounts the very directory that was hashed where the command's user can reach it: below a directory

@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "answers questions about paths of the host")]
 mod bubblewrap;
 mod guarded;
+mod program;
 mod resolved;
 
 use std::fs;
@@ -14,6 +15,9 @@ use camino::{Utf8Path, Utf8PathBuf};
 use skillfreeze_manifest::EntryKind;
 
 pub use self::bubblewrap::{Bubblewrap, BubblewrapChoice, BubblewrapError};
+#[cfg(target_os = "linux")]
+pub(crate) use self::program::canonical_program;
+use crate::backend::Backend;
 use crate::bind::{Bind, BindError};
 use crate::memory;
 
@@ -30,6 +34,8 @@ pub struct Host {
     pub resolver: Option<Utf8PathBuf>,
     /// bubblewrap, where it was asked for.
     pub bubblewrap: Option<Bubblewrap>,
+    /// `sandbox-exec`, where there is one.
+    pub seatbelt: Option<Backend>,
     /// The version of Landlock; 0 where there is none.
     pub landlock: u32,
     /// Where directories for one launch alone are made: canonical.
@@ -106,19 +112,29 @@ impl Host {
         let etc = ETC.iter().map(|name| Utf8Path::new("/etc").join(name)).filter(exists);
         let etc = etc.chain(python()).collect();
         let resolver = Some(Utf8PathBuf::from(RESOLVER)).filter(exists);
-        let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
         Ok(Self {
             user,
             system,
             etc,
             resolver,
             bubblewrap: bubblewrap.map(BubblewrapChoice::find).transpose()?,
+            seatbelt: resolved::seatbelt(),
             landlock: skillfreeze_sys::landlock_version(),
             temporaries: temporaries(),
-            kernel,
-            memory: memory::available(&|path| fs::read_to_string(path).ok()),
+            kernel: kernel(),
+            memory: available_memory(),
         })
     }
+}
+
+/// The kernel's release.
+pub(crate) fn kernel() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
+/// Bytes of memory that a launch may use, if that is known.
+pub(crate) fn available_memory() -> Option<u64> {
+    memory::available(&|path| fs::read_to_string(path).ok())
 }
 
 /// Configuration of Python, by version, to which links of its library lead.

@@ -19,6 +19,7 @@ use rustix::process::{
 };
 
 use crate::landlock::Enclosed;
+use crate::probe::ProbeError;
 use crate::protocol::{InnerPlan, Numbers, Report, receive};
 use crate::{opened, selfcheck};
 
@@ -60,10 +61,8 @@ fn prepare(numbers: Numbers) -> io::Result<InnerPlan> {
 
 /// Does everything from the check to the command's end.
 fn supervise(plan: &InnerPlan, numbers: Numbers, report: &File, control: File) -> Result<Report, Report> {
-    let failed = |error: selfcheck::Failed| Report::CheckFailed {
-        check: error.check.to_owned(),
-        detail: error.detail,
-    };
+    let failed =
+        |error: ProbeError| Report::CheckFailed { check: error.check.to_owned(), detail: error.detail };
     let enclosed = match &plan.enclosure {
         Some(enclosure) => {
             enclosure.enter(numbers).map_err(|error| Report::HelperFailed {

@@ -37,6 +37,17 @@ pub enum Method {
     Plan,
 }
 
+/// For whom a launch keeps its promise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// For all that runs in the sandbox.
+    #[default]
+    Sandbox,
+    /// For the command and what it starts itself, at the snapshot's path, until one of them covers it.
+    Descendants,
+}
+
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -89,7 +100,19 @@ pub enum Sandbox {
 }
 
 /// The strongest level that this version can give on this platform.
-pub const STRONGEST: Integrity = Integrity::Sealed;
+pub const STRONGEST: Integrity =
+    if cfg!(target_os = "linux") { Integrity::Sealed } else { Integrity::ReadOnly };
+
+impl Sandbox {
+    /// The sandbox that is meant: of this platform, where none is named.
+    pub(crate) fn chosen(self) -> Self {
+        match self {
+            Self::Auto if cfg!(target_os = "macos") => Self::Seatbelt,
+            Self::Auto => Self::Bubblewrap,
+            named => named,
+        }
+    }
+}
 
 /// The name of no level or sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

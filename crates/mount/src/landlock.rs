@@ -16,7 +16,6 @@
 
 mod calls;
 pub(crate) mod descendants;
-pub(crate) mod private;
 pub(crate) mod probes;
 
 use std::io;
@@ -38,9 +37,9 @@ use skillfreeze_manifest::{EntryKind, Stamp};
 
 use crate::filter::program;
 use crate::plan::Mount;
+use crate::probe::ProbeError;
 use crate::protocol::Numbers;
 use crate::request::Network;
-use crate::selfcheck::Failed;
 
 /// The version of Landlock without which a promise would not hold: the first that keeps signals inside.
 pub(crate) const NEEDED: u32 = 6;
@@ -126,11 +125,11 @@ impl Enclosure {
 
 impl Enclosed {
     /// Tries whether signals are kept inside, now that the process has enclosed itself.
-    pub(crate) fn confirm() -> Result<Self, Failed> {
+    pub(crate) fn confirm() -> Result<Self, ProbeError> {
         // The helper is outside, and of the same user.
         match kill(getppid(), None) {
             Err(nix::errno::Errno::EPERM) => Ok(Self(())),
-            answer => Err(Failed {
+            answer => Err(ProbeError {
                 check: probes::BROKEN,
                 detail: format!("reaching another process with a signal: {answer:?}"),
             }),

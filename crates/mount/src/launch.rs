@@ -1,29 +1,26 @@
-//! A launch: chooses how to seal, follows the reports, checks again after the end, keeps the record.
+//! A launch: starts it, checks again after the end, keeps the record. How it is started and followed to its
+//! end is the platform's.
 
-use std::io;
+#[cfg(target_os = "linux")]
+mod processes;
+
 use std::os::fd::OwnedFd;
 
 use camino::Utf8PathBuf;
 use skillfreeze_manifest::Progress;
 
-use crate::backend::Backend;
-use crate::descriptors::{make_room, soft_limit};
 use crate::exit::Exit;
 use crate::guard::Guard;
 use crate::host::Host;
-use crate::integrity::{Integrity, Method, Seal};
-use crate::landlock::private;
+use crate::integrity::{Integrity, Method, Scope, Seal};
 use crate::launch_error::LaunchError;
-use crate::memory_files::{self, MemoryFiles};
-use crate::plan::{LaunchPlan, check_memory};
+use crate::plan::LaunchPlan;
 use crate::plan_error::PlanError;
-use crate::protocol::{Numbers, Report};
-use crate::record::{CheckRecord, ErrorRecord, InsideRecord, Outcome, RecordFile, RunContext, RunRecord};
+use crate::private;
+use crate::record::{CheckRecord, ErrorRecord, LaunchRecord, Outcome, RecordFile, RunContext, RunRecord};
 use crate::request::LaunchRequest;
-use crate::running::{News, Running};
-use crate::stage::{self, Size};
 use crate::status::{Event, StatusWriter};
-use crate::verify::{Verified, trusted_owners};
+use crate::verify::Verified;
 
 /// A checked snapshot and a plan for it, ready to start.
 #[derive(Debug)]
@@ -111,14 +108,8 @@ impl Launch {
     pub fn run(mut self, session: Session<'_>) -> Result<Ended, LaunchError> {
         let Session { context, records, mut status, lease, progress } = session;
         status.send(&self.planned(&context.id));
-        let mut record = RunRecord::started(
-            context,
-            &self.verified,
-            &self.plan,
-            self.required,
-            self.kernel.clone(),
-            now(),
-        );
+        let launch = LaunchRecord::of_plan(&self.plan, self.required, self.kernel.clone());
+        let mut record = RunRecord::started(context, &self.verified, launch, now());
         status.send(&Event::Verified(record.checks.before.clone()));
         let mut has_started = false;
         let mut own = None;
@@ -152,114 +143,9 @@ impl Launch {
         result
     }
 
-    /// Seals and starts the sandbox; in memory files where the helper may mount no stage and the caller
-    /// did not ask for one.
-    fn seal_and_execute(
-        &mut self,
-        records: &[RecordFile],
-        record: &mut RunRecord,
-        status: &mut StatusWriter,
-        has_started: &mut bool,
-    ) -> Result<Ended, LaunchError> {
-        let soft_limit = soft_limit();
-        if self.plan.how != Method::SealedMemfd {
-            let started = Running::start(&self.plan, &self.verified, None, soft_limit);
-            match started.and_then(|running| self.follow(running, record, status, has_started)) {
-                Err(LaunchError::StageUnavailable { .. }) if self.seal.is_none() => {}
-                done => return done,
-            }
-            self.plan.how = Method::SealedMemfd;
-            record.launch.how = self.plan.how;
-            write_all(records, record)?;
-            status.send(&self.planned(&record.id));
-            let one_copy = Size::of(self.verified.manifest()).memory();
-            check_memory(self.plan.how, one_copy, self.memory)?;
-        }
-        let lent = self.plan.binds().count() + memory_files::count(self.verified.manifest())?;
-        make_room(Numbers::above(&self.plan.keep), lent)?;
-        let (check, files) = MemoryFiles::fill(&self.verified, self.plan.snapshot, &trusted_owners())
-            .map_err(|source| LaunchError::Start { doing: "making memory files", source })?;
-        if let Some(source) = stage::machines_failure(&check) {
-            return Err(LaunchError::Start { doing: "filling memory files", source });
-        }
-        if !check.is_clean() {
-            return Err(LaunchError::Unsealed { faults: check.faults });
-        }
-        status.send(&Event::Sealed { files: check.files, bytes: check.bytes });
-        let running = Running::start(&self.plan, &self.verified, Some(files), soft_limit)?;
-        self.follow(running, record, status, has_started)
-    }
-
     fn planned(&self, run: &str) -> Event {
         let LaunchPlan { snapshot, integrity, how, .. } = self.plan;
-        Event::Planned { run: run.to_owned(), snapshot, integrity, how }
-    }
-
-    /// Follows a started sandbox to its end.
-    fn follow(
-        &self,
-        mut running: Running,
-        record: &mut RunRecord,
-        status: &mut StatusWriter,
-        has_started: &mut bool,
-    ) -> Result<Ended, LaunchError> {
-        let how = self.plan.how;
-        let mut last = None;
-        let mut noexec = false;
-        while let Some(news) = running.next(self.caller.as_ref()) {
-            let report = match news {
-                News::Report(report) => report,
-                News::Opened(event) => {
-                    status.send(&event);
-                    continue;
-                }
-            };
-            match &report {
-                Report::Checked { skills, probes, noexec: found } => {
-                    noexec = *found;
-                    record.checks.inside = Some(InsideRecord { skills: *skills, probes: *probes, noexec });
-                }
-                Report::Sealed { files, bytes } => {
-                    status.send(&Event::Sealed { files: *files, bytes: *bytes })
-                }
-                Report::Started => {
-                    *has_started = true;
-                    status.send(&Event::Started);
-                }
-                _ => {}
-            }
-            last = Some(report);
-        }
-        // The pipe has closed, so nothing inside is alive; only the helper is left to be reaped.
-        running.wait().map_err(|source| LaunchError::Start { doing: "waiting for the sandbox", source })?;
-        if let Some(opened) = running.opened() {
-            status.send(&opened.read_last());
-            record.opened = Some(opened.record());
-        }
-        match last {
-            // However it ended, that was not its own doing any more.
-            _ if running.caller_has_ended() => Err(LaunchError::CallerEnded),
-            Some(Report::Exited { status }) => Ok(Ended { exit: Exit::Status(status), how, noexec }),
-            Some(Report::Killed { signal }) => Ok(Ended { exit: Exit::Signal(signal), how, noexec }),
-            Some(Report::HelperFailed { doing, message }) => Err(LaunchError::Helper { doing, message }),
-            Some(Report::StageUnavailable { doing, message }) => {
-                Err(LaunchError::StageUnavailable { doing, message })
-            }
-            Some(Report::SealFailed { faults }) => Err(LaunchError::Unsealed { faults }),
-            Some(Report::CheckFailed { check, detail }) => Err(LaunchError::SelfCheck { check, detail }),
-            Some(Report::NotStarted { errno }) => {
-                let program = self.plan.command.first().map(|program| program.to_string_lossy().into_owned());
-                let source = io::Error::from_raw_os_error(errno);
-                Err(LaunchError::NotStarted { program: program.unwrap_or_default(), source })
-            }
-            Some(Report::Started | Report::Watching { .. } | Report::Checked { .. }) => {
-                Err(LaunchError::Lost)
-            }
-            Some(Report::Sealed { .. }) | None if matches!(self.plan.backend, Backend::Bubblewrap(_)) => {
-                Err(running.refusal())
-            }
-            Some(Report::Sealed { .. }) | None => Err(LaunchError::Lost),
-        }
+        Event::Planned { run: run.to_owned(), snapshot, integrity, how, scope: Scope::Sandbox }
     }
 
     /// Checks again after the end: every byte, and the places that skills come from.
@@ -306,10 +192,10 @@ pub(crate) fn describe(error: &LaunchError) -> ErrorRecord {
 }
 
 /// The time, RFC 3339, UTC.
-fn now() -> String {
+pub(crate) fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
-fn write_all(records: &[RecordFile], record: &RunRecord) -> Result<(), LaunchError> {
+pub(crate) fn write_all(records: &[RecordFile], record: &RunRecord) -> Result<(), LaunchError> {
     records.iter().try_for_each(|file| file.write(record)).map_err(LaunchError::Record)
 }

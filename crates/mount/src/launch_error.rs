@@ -5,9 +5,9 @@ use std::io;
 use camino::Utf8PathBuf;
 use skillfreeze_manifest::Fault;
 
-use crate::bubblewrap::Refusal;
 use crate::exit::Exit;
 use crate::plan_error::PlanError;
+use crate::refusal::Refusal;
 
 /// Why a launch failed.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +87,14 @@ pub enum LaunchError {
         /// All that does not match.
         faults: Vec<Fault>,
     },
+    /// The path of the snapshot leads to something else than what was hashed.
+    #[error("`{path}` is no longer the directory that was hashed: {message}")]
+    Swapped {
+        /// The path.
+        path: Utf8PathBuf,
+        /// What is there instead.
+        message: String,
+    },
     /// What stands inside the sandbox is not what was planned; the command was not started.
     #[error("the sandbox is not as planned ({check}): {detail}")]
     SelfCheck {
@@ -94,6 +102,12 @@ pub enum LaunchError {
         check: String,
         /// What was found.
         detail: String,
+    },
+    /// `sandbox-exec` does not start anything under the profile.
+    #[error("`sandbox-exec` failed: `{message}`")]
+    Seatbelt {
+        /// What it said.
+        message: String,
     },
     /// The command could not be started.
     #[error("cannot run `{program}`")]
@@ -144,11 +158,13 @@ impl LaunchError {
             Self::TooManyDescriptors { .. } => "descriptor-limit",
             Self::Plan(error) => error.code(),
             Self::Unsealed { .. } => "integrity",
+            Self::Swapped { .. } => "mount-swapped",
             Self::SelfCheck { check, .. } => check,
             Self::NotStarted { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 "command-not-found"
             }
             Self::NotStarted { .. } => "command-not-executable",
+            Self::Seatbelt { .. } => "seatbelt-failed",
             Self::CallerEnded => "caller-ended",
             Self::Lost => "sandbox-lost",
             Self::Changed { .. } => "integrity-after-run",

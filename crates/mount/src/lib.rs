@@ -12,7 +12,10 @@
 //! * `inner` is the first process inside: it checks that the sandbox is what was planned, starts the
 //!   command, relays signals and reaps. Where there are no namespaces it encloses itself by Landlock.
 //!
-//! The latter two are the calling program itself, started again, so its `main` begins with [`init`].
+//! A command that brings its own sandbox is started by [`SealedCommand::run`]: `sealer` seals the snapshot
+//! at its own path and becomes the command.
+//!
+//! All but `main` are the calling program itself, started again, so its `main` begins with [`init`].
 //! [`Launch::command`] gives `main` a process of its own too, which the caller starts with the streams it
 //! wants, from an async runtime for one.
 //!
@@ -41,48 +44,82 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "elsewhere no process of a launch is this program, and nothing is sealed")
+)]
 
 mod alias;
 mod backend;
 mod bind;
+#[cfg(target_os = "linux")]
 mod bubblewrap;
+#[cfg(target_os = "linux")]
+mod daemon;
+#[cfg(target_os = "linux")]
 mod descriptors;
 mod exit;
+#[cfg(target_os = "linux")]
+mod failed;
+#[cfg(target_os = "linux")]
 mod filter;
 mod frozen;
 #[cfg(test)]
+#[cfg(target_os = "linux")]
 mod golden;
 mod guard;
 mod handoff;
+#[cfg(target_os = "linux")]
 mod helper;
 mod host;
+#[cfg(target_os = "linux")]
 mod inner;
 mod integrity;
+#[cfg(target_os = "linux")]
 mod landlock;
 mod launch;
 mod launch_error;
 mod memory;
+#[cfg(target_os = "linux")]
 mod memory_files;
+#[cfg(target_os = "linux")]
+mod namespaces;
+#[cfg(target_os = "linux")]
 mod opened;
+#[cfg(target_os = "linux")]
+mod parent;
 mod plan;
 mod plan_error;
+mod private;
+#[cfg(target_os = "linux")]
+mod probe;
+#[cfg(target_os = "linux")]
 mod protocol;
 mod record;
+mod refusal;
 mod request;
+#[cfg(target_os = "linux")]
 mod running;
+#[cfg(target_os = "linux")]
+mod sealed_command;
+#[cfg(target_os = "linux")]
+mod sealer;
 pub mod seatbelt;
+#[cfg(target_os = "linux")]
 mod selfcheck;
 mod shell;
 mod signals;
+mod size;
+#[cfg(target_os = "linux")]
 mod stage;
 mod status;
+#[cfg(target_os = "linux")]
 mod supervisor;
 mod verify;
 
 pub use alias::{AliasError, Aliases, FrozenFile, expand_argument};
 pub use backend::Backend;
 pub use bind::{Bind, BindError, normal_target};
-pub use bubblewrap::{Refusal, explain};
 pub use exit::Exit;
 pub use frozen::Frozen;
 pub use guard::{Guard, Guarded};
@@ -90,26 +127,33 @@ pub use handoff::{
     HANDOFF_SCHEMA, Handoff, HandoffLease, HandoffMount, HandoffNote, HandoffRequest, words_text,
 };
 pub use host::{Bubblewrap, BubblewrapChoice, BubblewrapError, Host, SystemEntry};
-pub use integrity::{Integrity, Method, STRONGEST, Sandbox, Seal, UnknownName};
+pub use integrity::{Integrity, Method, STRONGEST, Sandbox, Scope, Seal, UnknownName};
 pub use launch::{Ended, Launch, Session};
 pub use launch_error::LaunchError;
 pub use plan::{LaunchPlan, Mount, PLAN_SCHEMA, PlanWarning};
 pub use plan_error::PlanError;
+#[cfg(target_os = "linux")]
+pub use probe::{ProbeError, Probed, probe_read_only};
 pub use record::{
     CheckRecord, Checks, ErrorRecord, InsideRecord, LaunchRecord, OpenedRecord, Outcome, Provenance,
     RECORD_SCHEMA, RecordFile, RunContext, RunRecord,
 };
+pub use refusal::{Refusal, explain};
 pub use request::{LaunchRequest, Names, Network};
+#[cfg(target_os = "linux")]
+pub use sealed_command::{SealRequest, SealedCommand};
 pub use shell::quote;
 pub use status::{Event, STATUS_SCHEMA, StatusWriter};
 pub use verify::{Counts, Verified, VerifyError, is_trusted_owner};
 
-/// Becomes the supervisor, the helper or the first process of a sandbox when the program was started as one.
+/// Becomes the supervisor, the helper, the first process of a sandbox or the sealer when the program was
+/// started as one.
 ///
 /// Must be the first thing that a program does which launches anything, before it starts a thread:
-/// the helper changes its namespaces and its user, which takes a process with one thread. Returns
+/// the helper and the sealer change their namespaces, which takes a process with one thread. Returns
 /// at once in every other case. If the ends of child processes are ignored, as what started this one may
 /// have left it, they are not any more: else none could be waited for.
+#[cfg(target_os = "linux")]
 pub fn init() {
     signals::notice_ends_of_children();
     let mut arguments = std::env::args_os().skip(1);
@@ -120,8 +164,13 @@ pub fn init() {
         Some(protocol::SUPERVISOR) => supervisor::run,
         Some(protocol::HELPER) => helper::run,
         Some(protocol::INNER) => inner::run,
+        Some(protocol::SEALER) => sealer::run,
         _ => return,
     };
     let status = protocol::Numbers::from_argument(&numbers).map_or(125, run);
     std::process::exit(status);
 }
+
+/// Does nothing: on this platform no process of a launch is the calling program.
+#[cfg(not(target_os = "linux"))]
+pub fn init() {}

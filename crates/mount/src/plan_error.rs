@@ -126,6 +126,12 @@ pub enum PlanError {
         /// Bytes that there are.
         available: u64,
     },
+    /// The command hands paths to a daemon, which reads what is there outside.
+    #[error("`{program}` hands paths to a daemon or to another machine, which would read what is not sealed")]
+    Daemon {
+        /// The program.
+        program: String,
+    },
     /// bubblewrap cannot bind an open descriptor.
     #[error("`{path}` ({version}) cannot bind an open directory (`--ro-bind-fd`)")]
     NoDescriptorBind {
@@ -159,6 +165,7 @@ impl PlanError {
             Self::Uncarried { .. } => "plan-path",
             Self::Variable { .. } => "environment-name",
             Self::Memory { .. } => "seal-memory",
+            Self::Daemon { .. } => "seal-daemon",
             Self::NoDescriptorBind { .. } => "bwrap-too-old",
         }
     }

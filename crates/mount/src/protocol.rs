@@ -26,6 +26,9 @@ pub(crate) const HELPER: &str = "__skillfreeze-helper";
 /// The first argument of the program when it is started as `inner`.
 pub(crate) const INNER: &str = "__skillfreeze-inner";
 
+/// The first argument of the program when it is started as `sealer`.
+pub(crate) const SEALER: &str = "__skillfreeze-sealer";
+
 /// The numbers of the descriptors that a launch hands down.
 ///
 /// They lie above all that the caller wants kept, so that those stay at their own numbers.
@@ -149,6 +152,30 @@ pub(crate) struct SealPlan {
     pub(crate) inodes: u64,
 }
 
+/// What the sealer does before it becomes the command. Descriptors are at the numbers that they have in
+/// `main`, where those of the caller are in nobody's way.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SealerPlan {
+    /// The handle of the snapshot.
+    pub(crate) snapshot: RawFd,
+    /// The reading end of a pipe that ends with `main`, over which it answers.
+    pub(crate) control: RawFd,
+    /// The writing end of the pipe with reports.
+    pub(crate) report: RawFd,
+    /// The canonical path of the snapshot's directory, over which the stage is mounted.
+    pub(crate) at: Utf8PathBuf,
+    /// What to seal there.
+    pub(crate) seal: SealPlan,
+    /// Whether all users are known in the command's namespaces, as `main` tells them.
+    pub(crate) is_root: bool,
+    /// The directory to enter again, because the stage lies over it.
+    pub(crate) directory: Option<OsString>,
+    /// Whether sockets are handed down to `main`, by its number, and so to the command.
+    pub(crate) takes_sockets: bool,
+    /// The program and its arguments.
+    pub(crate) command: Vec<OsString>,
+}
+
 /// Whom the helper of root becomes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Identity {
@@ -197,6 +224,10 @@ pub(crate) enum Report {
     Sealed { files: u64, bytes: u64 },
     /// What was to be sealed does not match its manifest.
     SealFailed { faults: Vec<Fault> },
+    /// The directory to seal over is not the one that was hashed.
+    Swapped { message: String },
+    /// The sealer waits for its user namespace to be told who is in it.
+    Unmapped,
     /// The self-check failed; the command was not started.
     CheckFailed { check: String, detail: String },
     /// The self-check passed.
@@ -206,7 +237,7 @@ pub(crate) enum Report {
     Watching { numbers: Vec<i32> },
     /// The command could not be started.
     NotStarted { errno: i32 },
-    /// The command runs.
+    /// The command runs; the sealer says so just before it becomes the command.
     Started,
     /// It ended by itself.
     Exited { status: i32 },

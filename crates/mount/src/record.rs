@@ -4,7 +4,7 @@
 //! ended: a machine that loses power leaves the first one. It is the word of the host that wrote
 //! it, and says so.
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -12,6 +12,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use camino::Utf8PathBuf;
 use cap_std::fs::Dir;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use skillfreeze_manifest::{
     Check, Digest, EntryKind, Fault, SkillId, Stamp, Version, describe_kind, open_dir, to_canonical_bytes,
@@ -19,13 +20,18 @@ use skillfreeze_manifest::{
 
 use crate::backend::Backend;
 use crate::exit::Exit;
-use crate::integrity::{Integrity, Method};
+use crate::integrity::{Integrity, Method, Scope};
 use crate::plan::{LaunchPlan, Mount};
 use crate::request::Network;
 use crate::verify::Verified;
 
 /// The schema of a run record.
 pub const RECORD_SCHEMA: &str = "skillfreeze.run.v1";
+/// Opens a file that has no name yet, where the system has such files.
+#[cfg(target_os = "linux")]
+const NAMELESS: Option<OFlags> = Some(OFlags::TMPFILE);
+#[cfg(not(target_os = "linux"))]
+const NAMELESS: Option<OFlags> = None;
 /// What a record is worth as evidence.
 const ATTESTATION: &str = "unsigned: the word of the host that wrote it";
 
@@ -125,16 +131,22 @@ pub struct LaunchRecord {
     /// The least that the caller would have taken, if it said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required: Option<Integrity>,
-    /// What enclosed the command.
-    pub backend: Backend,
+    /// For whom it promised that.
+    #[serde(default)]
+    pub scope: Scope,
+    /// What enclosed the command; none where its caller's own sandbox does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<Backend>,
     /// The kernel's release.
     pub kernel: String,
     /// Where the skills were, inside.
     pub skills_path: Utf8PathBuf,
-    /// What was mounted.
-    pub mounts: Vec<Mount>,
-    /// The network.
-    pub network: Network,
+    /// What was mounted, where something enclosed the command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mounts: Option<Vec<Mount>>,
+    /// The network, where something enclosed the command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
     /// The numeric user and group of the command.
     pub user: (u32, u32),
     /// The names of its environment variables, not their values.
@@ -143,8 +155,46 @@ pub struct LaunchRecord {
     pub argv_digest: Digest,
     /// Where it started.
     pub working_directory: Utf8PathBuf,
-    /// Live sources that it could read.
-    pub live_sources_visible: Vec<Utf8PathBuf>,
+    /// Live sources that it could read, where something enclosed the command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live_sources_visible: Option<Vec<Utf8PathBuf>>,
+}
+
+impl LaunchRecord {
+    /// Describes a launch in a sandbox.
+    pub(crate) fn of_plan(plan: &LaunchPlan, required: Option<Integrity>, kernel: String) -> Self {
+        Self {
+            integrity: plan.integrity,
+            how: plan.how,
+            required,
+            scope: Scope::Sandbox,
+            backend: Some(plan.backend.clone()),
+            kernel,
+            skills_path: plan.names.skills_dir.clone(),
+            mounts: Some(plan.mounts.clone()),
+            network: Some(plan.network),
+            user: plan.user,
+            environment: names(plan.environment.keys()),
+            argv_digest: argv_digest(&plan.command),
+            working_directory: plan.working_directory.clone(),
+            live_sources_visible: Some(plan.live_sources_visible.clone()),
+        }
+    }
+}
+
+/// The names of variables, for a record.
+pub(crate) fn names<'a>(variables: impl Iterator<Item = &'a OsString>) -> Vec<String> {
+    variables.map(|name| name.to_string_lossy().into_owned()).collect()
+}
+
+/// The digest of a program and its arguments, each ended by a NUL.
+pub(crate) fn argv_digest(command: &[OsString]) -> Digest {
+    let mut argv = Vec::new();
+    for argument in command {
+        argv.extend_from_slice(argument.as_encoded_bytes());
+        argv.push(0);
+    }
+    Digest::of(&argv)
 }
 
 /// What was checked, and when.
@@ -229,17 +279,9 @@ impl RunRecord {
     pub(crate) fn started(
         context: RunContext,
         verified: &Verified,
-        plan: &LaunchPlan,
-        required: Option<Integrity>,
-        kernel: String,
+        launch: LaunchRecord,
         now: String,
     ) -> Self {
-        let mut argv = Vec::new();
-        for argument in &plan.command {
-            argv.extend_from_slice(argument.as_encoded_bytes());
-            argv.push(0);
-        }
-        let name = |name: &OsStr| name.to_string_lossy().into_owned();
         let counts = verified.counts();
         let manifest = String::from_utf8(verified.manifest().to_bytes()).expect("JSON is UTF-8");
         Self {
@@ -254,21 +296,7 @@ impl RunRecord {
             snapshot: verified.digest(),
             manifest,
             packages: context.packages,
-            launch: LaunchRecord {
-                integrity: plan.integrity,
-                how: plan.how,
-                required,
-                backend: plan.backend.clone(),
-                kernel,
-                skills_path: plan.names.skills_dir.clone(),
-                mounts: plan.mounts.clone(),
-                network: plan.network,
-                user: plan.user,
-                environment: plan.environment.keys().map(|key| name(key)).collect(),
-                argv_digest: Digest::of(&argv),
-                working_directory: plan.working_directory.clone(),
-                live_sources_visible: plan.live_sources_visible.clone(),
-            },
+            launch,
             checks: Checks {
                 before: CheckRecord { files: counts.files, bytes: counts.bytes, faults: Vec::new() },
                 inside: None,
@@ -334,7 +362,8 @@ impl RecordFile {
         bytes.push(b'\n');
         let mode = Mode::from_raw_mode(0o666);
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-        let written = match openat(&self.dir, ".", flags | OFlags::TMPFILE, mode) {
+        let nameless = NAMELESS.map(|nameless| openat(&self.dir, ".", flags | nameless, mode));
+        let written = match nameless.unwrap_or(Err(Errno::NOTSUP)) {
             Ok(file) => write_whole(File::from(file), &bytes).and_then(|file| {
                 let nameless = format!("/proc/self/fd/{}", file.as_raw_fd());
                 Ok(linkat(CWD, nameless, &self.dir, &temporary, AtFlags::SYMLINK_FOLLOW)?)

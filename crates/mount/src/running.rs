@@ -15,7 +15,7 @@ use skillfreeze_manifest::{EntryKind, Stamp};
 
 use crate::backend::Backend;
 use crate::bind::{Bind, overlaps};
-use crate::bubblewrap::{SnapshotSource, Sources, arguments, explain};
+use crate::bubblewrap::{SnapshotSource, Sources, arguments};
 use crate::descriptors::{make_room, open_bind, open_own_program, refuse_directories};
 use crate::host::{Bubblewrap, kind_at};
 use crate::integrity::Method;
@@ -25,8 +25,9 @@ use crate::memory_files::MemoryFiles;
 use crate::opened::Opened;
 use crate::plan::LaunchPlan;
 use crate::protocol::{HELPER, HelperPlan, Identity, InnerPlan, Numbers, Report, SealPlan, memory_file};
+use crate::refusal::explain;
 use crate::signals::SignalRelay;
-use crate::stage::Size;
+use crate::size::Size;
 use crate::status::Event;
 use crate::verify::Verified;
 
@@ -317,8 +318,8 @@ fn stage_of(binds: &[&Bind], how: Method) -> Result<&'static Utf8Path, LaunchErr
     })
 }
 
-/// What the helper seals.
-fn seal_plan(verified: &Verified) -> SealPlan {
+/// What is sealed of a snapshot.
+pub(crate) fn seal_plan(verified: &Verified) -> SealPlan {
     let Size { bytes, inodes } = Size::of(verified.manifest());
     SealPlan { digest: verified.digest(), bytes, inodes }
 }

@@ -1,24 +1,18 @@
 //! The check that the first process inside the sandbox makes before the command is started.
-//!
-//! Every probe is harmless if it succeeds where it should fail. They ask the mount before the
-//! modes: on a writable mount most of them would fail too, but with `EACCES`.
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::fd::AsFd as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, StatVfsMountFlags, chmodat, mkdirat, open, renameat, stat, statvfs, unlinkat,
-};
+use rustix::fs::{Mode, OFlags, StatVfsMountFlags, open, stat, statvfs};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount_remount};
 use skillfreeze_manifest::{Digest, MANIFEST_FILE, MAX_MANIFEST_BYTES, SKILL_FILE};
 
 use crate::landlock::probes;
+use crate::probe::{ProbeError, expect, fail, probe_mount};
 use crate::protocol::InnerPlan;
-
-/// A name that no snapshot holds.
-const ABSENT: &str = ".skillfreeze-probe";
 
 /// What passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,17 +25,8 @@ pub(crate) struct Passed {
     pub(crate) noexec: bool,
 }
 
-/// What did not.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Failed {
-    /// The stable code of the check.
-    pub(crate) check: &'static str,
-    /// What was found.
-    pub(crate) detail: String,
-}
-
 /// Makes the whole check.
-pub(crate) fn run(plan: &InnerPlan) -> Result<Passed, Failed> {
+pub(crate) fn run(plan: &InnerPlan) -> Result<Passed, ProbeError> {
     let skills = &plan.skills_dir;
     check_identity(plan)?;
     let mut readable = 0;
@@ -54,20 +39,16 @@ pub(crate) fn run(plan: &InnerPlan) -> Result<Passed, Failed> {
         .map_err(|error| fail("mount-not-visible", format!("`{skills}`: {error}")))?
         .f_flag;
     let probes = match &plan.enclosure {
-        Some(enclosure) => probes::run(enclosure, skills, file_of(plan).as_std_path())?,
+        Some(enclosure) => probes::run(enclosure, skills, skills.join(file_of(plan)).as_std_path())?,
         None if !flags.contains(StatVfsMountFlags::RDONLY) => {
             return Err(fail("mount-writable", format!("`{skills}` is not mounted read-only")));
         }
-        None => probe_mount(plan)? + probe_system(skills)?,
+        None => probe_snapshot(plan)? + probe_system(skills)?,
     };
     Ok(Passed { skills: readable, probes, noexec: flags.contains(StatVfsMountFlags::NOEXEC) })
 }
 
-fn fail(check: &'static str, detail: String) -> Failed {
-    Failed { check, detail }
-}
-
-fn check_identity(plan: &InnerPlan) -> Result<(), Failed> {
+fn check_identity(plan: &InnerPlan) -> Result<(), ProbeError> {
     let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     if user != plan.user || user.0 == 0 {
         let ((user, group), planned) = (user, plan.user);
@@ -107,52 +88,28 @@ fn read_one_byte(path: &Utf8Path) -> io::Result<()> {
     (&file).read(&mut [0]).map(drop)
 }
 
-/// A file of the snapshot.
+/// A file of the snapshot, by its path in there.
 fn file_of(plan: &InnerPlan) -> Utf8PathBuf {
     match plan.skills.first() {
-        Some(skill) => plan.skills_dir.join(skill.as_str()).join(SKILL_FILE),
-        None => plan.skills_dir.join(MANIFEST_FILE),
+        Some(skill) => Utf8Path::new(skill.as_str()).join(SKILL_FILE),
+        None => MANIFEST_FILE.into(),
     }
 }
 
-/// Tries to change the snapshot in ways that only a read-only mount refuses with `EROFS`.
-fn probe_mount(plan: &InnerPlan) -> Result<u64, Failed> {
-    let file = file_of(plan);
-    let (file, absent) = (file.as_std_path(), plan.skills_dir.join(ABSENT));
-    let absent = absent.as_std_path();
-    let mode = stat(file).map_or(Mode::RUSR, |found| Mode::from_raw_mode(found.st_mode));
-    let made = mkdirat(CWD, absent, Mode::RWXU);
-    if made.is_ok() {
-        let _ = unlinkat(CWD, absent, AtFlags::REMOVEDIR);
-    }
-    let probes = [
-        ("chmod", chmodat(CWD, file, mode, AtFlags::empty())),
-        ("rename", renameat(CWD, file, CWD, file)),
-        ("unlink", unlinkat(CWD, absent, AtFlags::empty())),
-        ("mkdir", made),
-    ];
-    for (call, answer) in probes {
-        expect(call, answer, |errno| errno == Errno::ROFS)?;
-    }
-    let written = open(file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).map(drop);
-    expect("open for writing", written, |_| true)?;
-    Ok(probes.len() as u64 + 1)
+/// Tries to change the snapshot.
+fn probe_snapshot(plan: &InnerPlan) -> Result<u64, ProbeError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = open(plan.skills_dir.as_std_path(), flags, Mode::empty())
+        .map_err(|error| fail("mount-not-visible", format!("`{}`: {error}", plan.skills_dir)))?;
+    probe_mount(directory.as_fd(), &file_of(plan))
 }
 
 /// Tries what would undo the sandbox.
-fn probe_system(skills: &Utf8Path) -> Result<u64, Failed> {
+fn probe_system(skills: &Utf8Path) -> Result<u64, ProbeError> {
     let remounted = mount_remount(skills.as_std_path(), MountFlags::BIND, c"");
     expect("remount", remounted, |errno| errno == Errno::PERM)?;
     let core_pattern =
         open("/proc/sys/kernel/core_pattern", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).map(drop);
     expect("open core_pattern for writing", core_pattern, |_| true)?;
     Ok(2)
-}
-
-fn expect(call: &str, answer: Result<(), Errno>, is_right: impl Fn(Errno) -> bool) -> Result<(), Failed> {
-    match answer {
-        Err(errno) if is_right(errno) => Ok(()),
-        Err(errno) => Err(fail("mount-writable", format!("{call} was refused for another reason: {errno}"))),
-        Ok(()) => Err(fail("mount-writable", format!("{call} was not refused"))),
-    }
 }

@@ -7,9 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
+#[cfg(target_os = "linux")]
+use rustix::process::{Signal, pidfd_send_signal};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag::{register, register_conditional_default};
-use signal_hook::iterator::{Handle, Signals};
+use signal_hook::iterator::exfiltrator::WithRawSiginfo;
+use signal_hook::iterator::{Handle, SignalsInfo};
 
 /// Signals that reach the command instead of this process while it runs.
 const RELAYED: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
@@ -42,9 +45,10 @@ fn relayed() -> Vec<i32> {
 }
 
 /// Has the limit on the size of files be an error, like a full disk, not a signal that kills.
+#[cfg(target_os = "linux")]
 pub(crate) fn fail_at_limit_of_files() {
     // A handler, unlike ignoring the signal, is gone in the programs that this one starts.
-    let _ = register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
+    let _ = register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 
 /// Sees to it that the ends of children are not ignored, which a process inherits.
@@ -55,23 +59,46 @@ pub(crate) fn notice_ends_of_children() {
     }
 }
 
-/// Sends signals that this process receives down the pipe to the command, until it is dropped.
+/// Passes signals that this process receives on to the command, until it is dropped.
 pub(crate) struct SignalRelay {
     handle: Handle,
     defaults: &'static Defaults,
 }
 
 impl SignalRelay {
+    /// Sends them down the pipe to the command.
     pub(crate) fn new(control: &File) -> io::Result<Self> {
+        let mut control = control.try_clone()?;
+        Self::start(move |number, _| match u8::try_from(number) {
+            Ok(number) => control.write_all(&[number]).is_ok(),
+            Err(_) => true,
+        })
+    }
+
+    /// Sends them to a process of this one's group, but for those that the kernel sends, as it does when
+    /// something is typed at a terminal: they reach the whole group.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn to_process(process: std::os::fd::OwnedFd) -> io::Result<Self> {
+        Self::start(move |number, is_from_process| {
+            if let Some(signal) = Signal::from_named_raw(number).filter(|_| is_from_process) {
+                // The command may have ended just now.
+                let _ = pidfd_send_signal(&process, signal);
+            }
+            true
+        })
+    }
+
+    /// Gives each signal's number, and whether a process sent it, to `pass_on`, until that says that there
+    /// is nobody left.
+    fn start(mut pass_on: impl FnMut(i32, bool) -> bool + Send + 'static) -> io::Result<Self> {
         let signals = relayed();
         let defaults = defaults()?;
-        let mut control = control.try_clone()?;
-        let mut signals = Signals::new(signals)?;
+        let mut signals = SignalsInfo::<WithRawSiginfo>::new(signals)?;
         let handle = signals.handle();
         let relay = move || {
             for signal in signals.forever() {
-                let Ok(number) = u8::try_from(signal) else { continue };
-                if control.write_all(&[number]).is_err() {
+                // The kernel's own codes are above.
+                if !pass_on(signal.si_signo, signal.si_code <= 0) {
                     return;
                 }
             }

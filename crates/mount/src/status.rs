@@ -8,7 +8,7 @@ use serde::Serialize;
 use skillfreeze_manifest::{Digest, to_canonical_bytes};
 
 use crate::exit::Exit;
-use crate::integrity::{Integrity, Method};
+use crate::integrity::{Integrity, Method, Scope};
 use crate::record::CheckRecord;
 
 /// The schema of every status line.
@@ -29,6 +29,8 @@ pub enum Event {
         integrity: Integrity,
         /// By what means.
         how: Method,
+        /// For whom.
+        scope: Scope,
     },
     /// Every byte was hashed and matches.
     Verified(CheckRecord),
@@ -81,6 +83,19 @@ impl StatusWriter {
     /// `EBADF` when nothing is open there.
     pub fn to_descriptor(number: RawFd) -> io::Result<Self> {
         Ok(Self(Some(File::from(skillfreeze_sys::duplicate(number)?))))
+    }
+
+    /// The same, and no program that this process starts gets the caller's own descriptor, unless it is a
+    /// standard stream.
+    ///
+    /// # Errors
+    /// `EBADF` when nothing is open there.
+    pub fn in_place_of_descriptor(number: RawFd) -> io::Result<Self> {
+        let writer = Self::to_descriptor(number)?;
+        if number > 2 {
+            skillfreeze_sys::set_cloexec(number, true)?;
+        }
+        Ok(writer)
     }
 
     /// Where it writes, to be handed to another process.

@@ -1,29 +1,16 @@
 //! The snapshot that a run reads: named, or frozen now; checked either way.
 
-use std::os::fd::OwnedFd;
-
-use cap_std::fs::Dir;
-use skillfreeze::Digest;
-use skillfreeze::manifest::{PackageEntry, Progress};
+use skillfreeze::manifest::Progress;
 use skillfreeze::mount::{Provenance, Verified, VerifyError};
-use skillfreeze::preparer::{Chosen, Existing, Reference, Resolved};
+use skillfreeze::preparer::{Chosen, Existing, Resolved};
 use skillfreeze::store::Store;
 
 use super::Run;
+use crate::commands::naming::{Ready, hint_for_skill, lease, named};
 use crate::commands::selecting::{Take, prepare, requested};
 use crate::context::Context;
 use crate::exit::Failure;
 use crate::sources::Sources;
-
-/// A checked snapshot and what is known of it.
-pub(super) struct Ready {
-    pub(super) verified: Verified,
-    pub(super) requested: Vec<String>,
-    pub(super) packages: Vec<Provenance>,
-    pub(super) store: Option<Store>,
-    /// Taken before the check, so that nothing cleans the snapshot up from then on.
-    pub(super) lease: Option<OwnedFd>,
-}
 
 impl Run {
     /// Names the snapshot, or freezes the selection; checks every byte either way.
@@ -34,30 +21,11 @@ impl Run {
         progress: &dyn Progress,
     ) -> Result<Ready, Failure> {
         match &self.snapshot {
-            Some(text) => self.named(context, text, progress),
+            Some(text) => named(context, text, self.digest, progress).map_err(|failure| {
+                hint_for_skill(failure, text, format!("to freeze a skill and run it: `--skill {text}`"))
+            }),
             None => self.frozen(context, sources, progress),
         }
-    }
-
-    /// The snapshot that the command line names.
-    fn named(&self, context: &Context, text: &str, progress: &dyn Progress) -> Result<Ready, Failure> {
-        let named = context.snapshot(text, self.digest).map_err(|failure| {
-            let is_skill = failure.code == "not-found" && text.parse::<Reference>().is_ok();
-            if is_skill {
-                failure.hint(format!("to freeze a skill and run it: `--skill {text}`"))
-            } else {
-                failure
-            }
-        })?;
-        let anchor = named.anchor(text)?;
-        let store = if named.in_store { context.store_to_use()? } else { None };
-        let (dir, lease) = match &store {
-            Some(store) => lease(store, &anchor)?,
-            None => (None, None),
-        };
-        let verified = Verified::check(dir.unwrap_or(named.dir), &named.path, anchor, progress)?;
-        let packages = provenance_of_stored(store.as_ref(), &verified)?;
-        Ok(Ready { verified, requested: vec![text.to_owned()], packages, store, lease })
     }
 
     /// The selection, frozen now.
@@ -96,13 +64,6 @@ impl Run {
     }
 }
 
-/// Takes a lock on a snapshot of the store, so that nothing cleans it up while it is in use, and opens
-/// it once the lock is held.
-pub(crate) fn lease(store: &Store, snapshot: &Digest) -> Result<(Option<Dir>, Option<OwnedFd>), Failure> {
-    let lease = store.lease(snapshot)?.map(|lease| OwnedFd::from(lease.into_file()));
-    Ok((store.open_snapshot(snapshot)?, lease))
-}
-
 fn provenance(resolved: &Resolved) -> Vec<Provenance> {
     let one = |package: &Chosen| {
         let revision = package.revision.clone();
@@ -119,23 +80,4 @@ fn provenance(resolved: &Resolved) -> Vec<Provenance> {
         }
     };
     resolved.packages.iter().map(one).collect()
-}
-
-fn provenance_of_stored(store: Option<&Store>, verified: &Verified) -> Result<Vec<Provenance>, Failure> {
-    let revisions = store.map(Store::revisions).transpose()?.unwrap_or_default();
-    let one = |package: &PackageEntry| {
-        let revision = revisions.iter().find(|revision| revision.digest == package.digest());
-        Provenance {
-            id: package.id().clone(),
-            digest: package.digest(),
-            number: revision.map(|revision| revision.number.get()),
-            version: package.version().cloned(),
-            source: revision.and_then(|revision| revision.origin.source.clone()),
-            path: revision.map(|revision| revision.origin.path.clone()),
-            added_at: revision.map(|revision| revision.added_at.clone()),
-            added_by: revision.map(|revision| revision.added_by.clone()),
-            shadowed: Vec::new(),
-        }
-    };
-    Ok(verified.manifest().packages().iter().map(one).collect())
 }

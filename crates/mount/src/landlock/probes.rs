@@ -13,8 +13,8 @@ use rustix::io::Errno;
 
 use super::Enclosure;
 use crate::plan::Mount;
+use crate::probe::ProbeError;
 use crate::request::Network;
-use crate::selfcheck::Failed;
 
 /// The code of what is not as the rules say.
 pub(super) const BROKEN: &str = "landlock-broken";
@@ -23,7 +23,7 @@ const ABSENT: &str = ".skillfreeze-probe";
 
 /// Tries to get around the rules; gives how many attempts were refused, as all must be. `file` is one of
 /// the snapshot.
-pub(crate) fn run(enclosure: &Enclosure, skills: &Utf8Path, file: &Path) -> Result<u64, Failed> {
+pub(crate) fn run(enclosure: &Enclosure, skills: &Utf8Path, file: &Path) -> Result<u64, ProbeError> {
     let writing = OFlags::WRONLY | OFlags::CLOEXEC;
     let mut probes = vec![
         ("opening a file of the snapshot for writing", opened(file, writing)),
@@ -68,8 +68,8 @@ pub(crate) fn run(enclosure: &Enclosure, skills: &Utf8Path, file: &Path) -> Resu
     Ok(probes.len() as u64)
 }
 
-fn failed(detail: String) -> Failed {
-    Failed { check: BROKEN, detail }
+fn failed(detail: String) -> ProbeError {
+    ProbeError { check: BROKEN, detail }
 }
 
 fn opened(path: &Path, flags: OFlags) -> Result<(), Errno> {

@@ -14,7 +14,7 @@ use crate::request::{LaunchRequest, Names};
 /// The sandbox's home.
 pub(super) const HOME: &str = "/tmp/home";
 /// The variable that tells the command what its launch promises.
-const INTEGRITY_VARIABLE: &str = "SKILLS_INTEGRITY";
+pub(crate) const INTEGRITY_VARIABLE: &str = "SKILLS_INTEGRITY";
 
 /// Where a command writes what is its own.
 #[derive(Debug, Clone, Copy)]
@@ -65,21 +65,23 @@ pub(super) fn check_names(names: &Names, host: &Host) -> Result<(), PlanError> {
 
 /// The two variables have names of their own, which a shell can have.
 pub(crate) fn check_variables(names: &Names) -> Result<(), PlanError> {
-    let is_name = |name: &str| {
-        !name.is_empty()
-            && !name.starts_with(|first: char| first.is_ascii_digit())
-            && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
-    };
     let own = [&names.skills_variable, &names.extensions_variable];
     for (index, name) in own.into_iter().enumerate() {
         let is_taken = name == INTEGRITY_VARIABLE
             || own_places().defaults().iter().any(|(default, _)| name == default)
             || own[..index].contains(&name);
-        if !is_name(name) || is_taken {
+        if !is_variable_name(name) || is_taken {
             return Err(PlanError::Variable { name: name.clone() });
         }
     }
     Ok(())
+}
+
+/// Whether a shell can name a variable so.
+pub(crate) fn is_variable_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|first: char| first.is_ascii_digit())
+        && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
 }
 
 pub(super) fn plan_environment(

@@ -4,49 +4,51 @@ use camino::Utf8Path;
 use skillfreeze::mount::{LaunchPlan, RecordFile};
 use skillfreeze::store::Store;
 
-use super::Run;
 use crate::context::{Context, absolute, canonical, now, open_dir};
 use crate::exit::Failure;
 
-impl Run {
-    /// The files that the record of this run is kept in: the one that was named, and the store's.
-    pub(super) fn records(
-        &self,
-        context: &Context,
-        plan: &LaunchPlan,
-        store: Option<&Store>,
-        id: &str,
-    ) -> Result<Vec<RecordFile>, Failure> {
-        let mut records = Vec::new();
-        if let Some(file) = &self.record {
-            records.push(named_record(context, plan, file)?);
-        }
-        let Some(store) = store else { return Ok(records) };
-        // The name begins with the date.
-        let (year, month) = (id[..4].parse().unwrap_or(0), id[4..6].parse().unwrap_or(0));
-        let kept = store.record_dir(year, month).map_err(Failure::from).and_then(|dir| {
-            RecordFile::new(dir, format!("{id}.json"))
-                .map_err(|error| Failure::io("cannot keep the run record in the store", &error))
-        });
-        match kept {
-            Ok(file) => records.push(file),
-            // A store that cannot be written still serves, if the record is kept elsewhere.
-            Err(_) if !records.is_empty() => {}
-            Err(failure) => return Err(failure.hint("keep the record elsewhere: `--record FILE`")),
-        }
-        Ok(records)
+/// The files that the record of a run is kept in: the one that was named, and the store's. The one that was
+/// named must be out of reach of a sandbox that there is a `plan` of.
+pub(crate) fn records(
+    context: &Context,
+    named: Option<&Utf8Path>,
+    plan: Option<&LaunchPlan>,
+    store: Option<&Store>,
+    id: &str,
+) -> Result<Vec<RecordFile>, Failure> {
+    let mut records = Vec::new();
+    if let Some(file) = named {
+        records.push(named_record(context, plan, file)?);
     }
+    let Some(store) = store else { return Ok(records) };
+    // The name begins with the date.
+    let (year, month) = (id[..4].parse().unwrap_or(0), id[4..6].parse().unwrap_or(0));
+    let kept = store.record_dir(year, month).map_err(Failure::from).and_then(|dir| {
+        RecordFile::new(dir, format!("{id}.json"))
+            .map_err(|error| Failure::io("cannot keep the run record in the store", &error))
+    });
+    match kept {
+        Ok(file) => records.push(file),
+        // A store that cannot be written still serves, if the record is kept elsewhere.
+        Err(_) if !records.is_empty() => {}
+        Err(failure) => return Err(failure.hint("keep the record elsewhere: `--record FILE`")),
+    }
+    Ok(records)
 }
 
 /// The file that the command line names, which neither the command nor the store may have a use for.
-fn named_record(context: &Context, plan: &LaunchPlan, file: &Utf8Path) -> Result<RecordFile, Failure> {
+fn named_record(
+    context: &Context,
+    plan: Option<&LaunchPlan>,
+    file: &Utf8Path,
+) -> Result<RecordFile, Failure> {
     let path = absolute(file)?;
     let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Failure::usage(format!("`--record {file}` names no file")));
     };
     let above = canonical(above)?;
-    if let Some(bind) = plan.binds().find(|bind| bind.writable && above.join(name).starts_with(&bind.source))
-    {
+    let mut binds = plan.into_iter().flat_map(LaunchPlan::binds);
+    if let Some(bind) = binds.find(|bind| bind.writable && above.join(name).starts_with(&bind.source)) {
         let message = format!("`--record {file}` lies in `{}`, which the command can write", bind.source);
         return Err(Failure::new("record-writable", message).hint("keep the record elsewhere"));
     }
@@ -63,7 +65,7 @@ fn named_record(context: &Context, plan: &LaunchPlan, file: &Utf8Path) -> Result
 }
 
 /// A name for a run: when it began, and a random part.
-pub(super) fn run_id() -> Result<String, Failure> {
+pub(crate) fn run_id() -> Result<String, Failure> {
     let mut random = [0; 4];
     getrandom::fill(&mut random).map_err(|error| Failure::new("io", format!("no random bytes: {error}")))?;
     let time = now().replace(['-', ':'], "");

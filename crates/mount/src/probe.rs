@@ -1,0 +1,156 @@
+//! Attempts to change a directory that only a read-only mount refuses.
+//!
+//! Every probe is harmless if it succeeds where it should fail. They ask the mount before the
+//! modes: on a writable mount most of them would fail too, but with `EACCES`.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
+
+use camino::Utf8Path;
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, StatVfsMountFlags, StatxFlags, chmodat, fstatvfs, mkdirat, openat, renameat,
+    statat, statx, unlinkat,
+};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, mount_remount};
+
+/// A name that no snapshot holds.
+const ABSENT: &str = ".skillfreeze-probe";
+
+/// What probing a directory found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Probed {
+    /// Attempts that failed as they should.
+    pub probes: u64,
+    /// Whether programs cannot be started from there.
+    pub noexec: bool,
+    /// Whether the whole file system is read-only and stays so for whoever asks, not only this mount of
+    /// it; not so either where the kernel's list of mounts is not to be seen.
+    pub filesystem_read_only: bool,
+}
+
+/// Why a directory is not read-only, or not what it should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct ProbeError {
+    pub(crate) check: &'static str,
+    pub(crate) detail: String,
+}
+
+impl ProbeError {
+    /// The stable code.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.check
+    }
+}
+
+/// Tries to change a directory, which must be on a read-only mount. `file` is a file in it, by a relative
+/// path.
+///
+/// # Errors
+/// [`ProbeError`] for what was not refused, or for another reason than that the mount is read-only.
+pub fn probe_read_only(directory: impl AsFd, file: &Utf8Path) -> Result<Probed, ProbeError> {
+    let directory = directory.as_fd();
+    let flags = fstatvfs(directory).map_err(|errno| fail("mount-not-visible", errno.to_string()))?.f_flag;
+    if !flags.contains(StatVfsMountFlags::RDONLY) {
+        return Err(fail("mount-writable", "it is not mounted read-only".to_owned()));
+    }
+    let mut probes = probe_mount(directory, file)?;
+    let filesystem_read_only = is_read_only_as_a_whole(directory);
+    // Where only the mount is read-only, this would make the file system of others so.
+    if filesystem_read_only {
+        let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
+        let kept = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
+        expect("remount", mount_remount(path, kept, c""), |errno| errno == Errno::PERM)?;
+        probes += 1;
+    }
+    Ok(Probed { probes, noexec: flags.contains(StatVfsMountFlags::NOEXEC), filesystem_read_only })
+}
+
+pub(crate) fn fail(check: &'static str, detail: String) -> ProbeError {
+    ProbeError { check, detail }
+}
+
+/// Tries to change a directory in ways that only a read-only mount refuses with `EROFS`.
+pub(crate) fn probe_mount(directory: BorrowedFd<'_>, file: &Utf8Path) -> Result<u64, ProbeError> {
+    let file = file.as_std_path();
+    let mode = statat(directory, file, AtFlags::empty())
+        .map_or(Mode::RUSR, |found| Mode::from_raw_mode(found.st_mode));
+    let made = mkdirat(directory, ABSENT, Mode::RWXU);
+    if made.is_ok() {
+        let _ = unlinkat(directory, ABSENT, AtFlags::REMOVEDIR);
+    }
+    let probes = [
+        ("chmod", chmodat(directory, file, mode, AtFlags::empty())),
+        ("rename", renameat(directory, file, directory, file)),
+        ("unlink", unlinkat(directory, ABSENT, AtFlags::empty())),
+        ("mkdir", made),
+    ];
+    for (call, answer) in probes {
+        expect(call, answer, |errno| errno == Errno::ROFS)?;
+    }
+    let written = openat(directory, file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).map(drop);
+    expect("open for writing", written, |_| true)?;
+    Ok(probes.len() as u64 + 1)
+}
+
+pub(crate) fn expect(
+    call: &str,
+    answer: Result<(), Errno>,
+    is_right: impl Fn(Errno) -> bool,
+) -> Result<(), ProbeError> {
+    match answer {
+        Err(errno) if is_right(errno) => Ok(()),
+        Err(errno) => Err(fail("mount-writable", format!("{call} was refused for another reason: {errno}"))),
+        Ok(()) => Err(fail("mount-writable", format!("{call} was not refused"))),
+    }
+}
+
+/// Whether the kernel's list of mounts has the file system of a directory as read-only.
+fn is_read_only_as_a_whole(directory: BorrowedFd<'_>) -> bool {
+    let Ok(found) = statx(directory, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID) else { return false };
+    let list = openat(CWD, "/proc/self/mountinfo", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    let mut text = Vec::new();
+    let is_read = list.is_ok_and(|list| File::from(list).read_to_end(&mut text).is_ok());
+    is_read && is_read_only_in(&String::from_utf8_lossy(&text), found.stx_mnt_id)
+}
+
+/// The same, of a mount by its number: the options of the file system are the last field.
+fn is_read_only_in(list: &str, mount: u64) -> bool {
+    let number = mount.to_string();
+    let line = list.lines().find(|line| line.split(' ').next() == Some(&number));
+    let options = line.and_then(|line| line.rsplit(' ').next());
+    options.is_some_and(|options| options.split(',').any(|option| option == "ro"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_is_told_from_a_mount_of_it() {
+        let list = "85 65 0:39 / /s rw,nosuid - tmpfs skillfreeze ro,size=100k\n\
+                    8 65 0:40 / /t ro,nosuid - ext4 /dev/root rw,error=ro\n";
+        for (mount, is_read_only) in [(85, true), (8, false), (5, false)] {
+            assert_eq!(is_read_only_in(list, mount), is_read_only, "{mount}");
+        }
+    }
+
+    #[test]
+    fn a_writable_directory_is_told() {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = openat(CWD, temp.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
+        let directory = directory.unwrap();
+        openat(&directory, "file", OFlags::WRONLY | OFlags::CREATE, Mode::RUSR | Mode::WUSR).unwrap();
+        let error = probe_read_only(&directory, "file".into()).unwrap_err();
+        assert_eq!(error.code(), "mount-writable");
+        // Nor does it hold without the kernel's word for it, and nothing is left of trying.
+        let error = probe_mount(directory.as_fd(), "file".into()).unwrap_err();
+        assert_eq!(error.to_string(), "chmod was not refused");
+        let left: Vec<_> = temp.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["file"]);
+    }
+}
