@@ -55,7 +55,7 @@ impl<'a> Part<'a> {
         if let Some(sink) = self.options.sink
             && let Err(error) = sink.begin(self.package)
         {
-            return self.faults.push(Fault::io(id, &error));
+            return self.faults.push(Fault::copying(id, &error));
         }
         for (path, expected) in expected_directories(self.package) {
             if !self.is_closed(path) {
@@ -163,9 +163,8 @@ impl<'a> Part<'a> {
             let fault = Fault::new(FaultCode::WrongSize, shown);
             return Err(fault.expected(entry.size).actual(stamp.size));
         }
-        let (digest, bytes) = copy()
-            .and_then(|copy| self.hash(&mut file, entry.size, copy))
-            .map_err(|error| Fault::io(shown.as_str(), &error))?;
+        let copy = copy().map_err(|error| Fault::copying(shown.as_str(), &error))?;
+        let (digest, bytes) = self.hash(&shown, &mut file, entry.size, copy)?;
         self.files += 1;
         self.bytes += bytes;
         if bytes != entry.size {
@@ -182,10 +181,11 @@ impl<'a> Part<'a> {
     /// Reads one byte more than there should be, so that a file that grew is seen.
     fn hash<W: Write>(
         &mut self,
+        shown: &str,
         file: &mut File,
         size: u64,
         mut copy: Option<W>,
-    ) -> io::Result<(Digest, u64)> {
+    ) -> Result<(Digest, u64), Fault> {
         let mut hasher = Hasher::default();
         let mut limited = file.take(size + 1);
         loop {
@@ -195,11 +195,12 @@ impl<'a> Part<'a> {
                     hasher.update(&self.buffer[..read]);
                     // The same buffer, so that what is copied is what is hashed.
                     if let Some(copy) = copy.as_mut().filter(|_| hasher.bytes() <= size) {
-                        copy.write_all(&self.buffer[..read])?;
+                        let copied = copy.write_all(&self.buffer[..read]);
+                        copied.map_err(|error| Fault::copying(shown, &error))?;
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(Fault::io(shown, &error)),
             }
         }
         let bytes = hasher.bytes();

@@ -64,13 +64,14 @@ pub struct Fault {
     /// What is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actual: Option<String>,
-    /// Whether the machine had no room to look, which says nothing of what is there.
+    /// Whether the machine had no room to look or to copy, which says nothing of what is there.
     #[serde(skip)]
     pub(crate) is_machines: bool,
 }
 
 impl Fault {
-    /// Whether the machine had no descriptors or no memory left to look: what is there may be whole.
+    /// Whether the machine had no descriptors or no memory left to look, or did not take a copy of what was
+    /// read: what is there may be whole.
     #[must_use]
     pub fn is_of_machine(&self) -> bool {
         self.is_machines
@@ -94,6 +95,11 @@ impl Fault {
         let errno = error.raw_os_error().map(Errno::from_raw_os_error);
         let is_machines = matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM));
         Self { is_machines, ..Self::new(FaultCode::Unreadable, path).actual(error) }
+    }
+
+    /// What is there could be read, but not copied to where the check's sink said.
+    pub(crate) fn copying(path: impl Into<String>, error: &io::Error) -> Self {
+        Self { is_machines: true, ..Self::io(path, error) }
     }
 }
 

@@ -33,11 +33,13 @@ use crate::private;
 use crate::protocol::{
     Covered, HelperPlan, INNER, Identity, InnerPlan, Numbers, Report, SealPlan, receive, replace,
 };
+use crate::signals;
 use crate::stage::{self, Size};
 use crate::terminal;
 
 /// Runs the helper; ends with bubblewrap, or by failing.
 pub(crate) fn run(numbers: Numbers) -> i32 {
+    signals::fail_at_limit_of_files();
     let (Ok(report), Ok(control)) =
         (skillfreeze_sys::inherited(numbers.report()), skillfreeze_sys::inherited(numbers.control()))
     else {
@@ -180,6 +182,9 @@ fn seal_at(
     let check = stage::fill(&stage, snapshot, seal.digest).map_err(during("filling the stage"))?;
     // The command writes its own files by the caller's mask.
     rustix::process::umask(callers);
+    if let Some(error) = stage::machines_failure(&check) {
+        return Err(during("filling the stage")(error));
+    }
     if !check.is_clean() {
         return Err(Failed::Told(Report::SealFailed { faults: check.faults }));
     }

@@ -23,6 +23,7 @@ use crate::failed::{Failed, during, unavailable};
 use crate::namespaces::{enter_below, enter_namespaces, map_alone, own_ids};
 use crate::parent::{die_with_main, refuse_orphan};
 use crate::protocol::{Numbers, Report, SealerPlan, receive};
+use crate::signals;
 use crate::stage::{self, Size};
 
 /// Names the process that the sockets are for which a manager of services hands down.
@@ -30,6 +31,7 @@ pub(crate) const SOCKETS_VARIABLE: &str = "LISTEN_PID";
 
 /// Runs the sealer; its plan is at the first of the numbers. It ends only by failing.
 pub(crate) fn run(numbers: Numbers) -> i32 {
+    signals::fail_at_limit_of_files();
     let Ok(plan) = receive::<SealerPlan>(numbers.helper_plan()) else { return 125 };
     // What was handed down is not for the command.
     let take = |number| {
@@ -94,6 +96,9 @@ fn seal(plan: &SealerPlan, snapshot: &OwnedFd, report: &File) -> Result<(), Fail
     let mask = rustix::process::umask(Mode::empty());
     let check = stage::fill(&stage, snapshot, plan.seal.digest).map_err(during("filling the stage"))?;
     rustix::process::umask(mask);
+    if let Some(error) = stage::machines_failure(&check) {
+        return Err(during("filling the stage")(error));
+    }
     if !check.is_clean() {
         return Err(Failed::Told(Report::SealFailed { faults: check.faults }));
     }

@@ -18,7 +18,8 @@ use rustix::mount::{
     fsopen, move_mount,
 };
 use skillfreeze_manifest::{
-    Check, CheckOptions, Digest, FileEntry, MANIFEST_FILE, PackageEntry, Silent, Sink, Stamp, check_snapshot,
+    Check, CheckOptions, Digest, Fault, FileEntry, MANIFEST_FILE, PackageEntry, Silent, Sink, Stamp,
+    check_snapshot,
 };
 
 pub(crate) use crate::size::Size;
@@ -91,6 +92,14 @@ pub(crate) fn fill(stage: &OwnedFd, snapshot: impl AsFd, digest: Digest) -> io::
         create(stage, MANIFEST_FILE, 0o444)?.write_all(&manifest.to_bytes())?;
     }
     Ok(check)
+}
+
+/// What kept the machine from copying what it read, if nothing else was found amiss: then there is nothing
+/// wrong with the snapshot.
+pub(crate) fn machines_failure(check: &Check) -> Option<io::Error> {
+    let fault = check.faults.first()?;
+    let message = || format!("`{}`: {}", fault.path, fault.actual.as_deref().unwrap_or("no room"));
+    check.faults.iter().all(Fault::is_of_machine).then(|| io::Error::other(message()))
 }
 
 /// Device and inode of a stage's root.

@@ -14,6 +14,7 @@ use crate::protocol::{Numbers, Report};
 use crate::record::{InsideRecord, RecordFile, RunRecord};
 use crate::running::{News, Running};
 use crate::size::Size;
+use crate::stage;
 use crate::status::{Event, StatusWriter};
 use crate::verify::trusted_owners;
 
@@ -51,6 +52,9 @@ impl Launch {
         make_room(Numbers::above(&self.plan.keep), lent)?;
         let (check, files) = MemoryFiles::fill(&self.verified, self.plan.snapshot, &trusted_owners())
             .map_err(|source| LaunchError::Start { doing: "making memory files", source })?;
+        if let Some(source) = stage::machines_failure(&check) {
+            return Err(LaunchError::Start { doing: "filling memory files", source });
+        }
         if !check.is_clean() {
             return Err(LaunchError::Unsealed { faults: check.faults });
         }
