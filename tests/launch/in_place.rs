@@ -160,6 +160,10 @@ fn nothing_starts_where_it_cannot_be_had() {
         for (options, code) in [
             (&["--workspace", "ws", "--seal", "sealed-memfd"][..], "in-place-unavailable"),
             (&["--workspace", "ws", "--require", "read-only"], "in-place-unavailable"),
+            (
+                &["--workspace", "ws", "--sandbox", "landlock", "--require", "read-only"],
+                "in-place-unavailable",
+            ),
             (&[], "in-place-nothing"),
             (&["--workspace", "src/demo/scripts"], "in-place-nothing"),
         ] {

@@ -73,8 +73,9 @@ fn what_is_typed_reaches_the_command() {
         let output = typed(&place, &steps, &words(&place, &["sh", "-c", script]));
         assert_eq!(output.status, 7, "{output:#?}");
         assert!(output.stdout.ends_with("^Cinterrupted\n"), "{output:#?}");
-        // The signal goes to the command alone, which ends by itself, and the shell is still there.
-        let line = line(&place, "echo rea\"\"dy; sleep 100");
+        // The signal goes to the command alone, which ends by itself, and the shell is still there. (A shell
+        // that is about to start something else can miss one.)
+        let line = line(&place, "echo rea\"\"dy; exec sleep 100");
         let steps =
             [("$ ", line.as_str()), ("ready", "\x03"), ("$ ", "echo status=$?.\n"), ("130.", "exit 0\n")];
         typed(&place, &steps, &SHELL).ok();
@@ -153,6 +154,8 @@ fn there_must_be_a_terminal() {
         let error = output.fails(125, "terminal-missing");
         assert!(error["hint"].as_str().unwrap().contains("--tty"), "{error}");
         assert_eq!(events(&lines), ["planned", "verified", "terminal-missing"]);
+        let landlock = ["--json", "--tty", "--sandbox", "landlock", "--require", "read-only"];
+        place.run(&landlock, &["true"]).fails(125, "landlock-cannot");
         // One that is somebody else's is none either.
         let run = [&["setsid", "--wait"], &words(&place, &["true"])[..]].concat();
         let output = typed(&place, &[], &run);
