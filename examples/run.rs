@@ -1,11 +1,11 @@
 //! Runs a sandboxed command by the standard library alone, and keeps a record.
 //!
 //! ```sh
-//! run SNAPSHOT_DIRECTORY DIGEST RECORD_DIRECTORY WORKSPACE COMMAND…
+//! run [--landlock] SNAPSHOT_DIRECTORY DIGEST RECORD_DIRECTORY WORKSPACE COMMAND…
 //! ```
 //!
 //! It ends as the command does, which works in the workspace and may write it. Status lines go to standard error, the record to `record.json` in the record
-//! directory.
+//! directory. With `--landlock` it needs no namespaces, and promises less.
 #![expect(clippy::disallowed_methods, reason = "an example opens what it is about")]
 
 use std::ffi::OsString;
@@ -16,8 +16,8 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use skillfreeze::manifest::Silent;
 use skillfreeze::mount::{
-    Bind, BubblewrapChoice, Host, Launch, LaunchRequest, RecordFile, RunContext, Session, StatusWriter,
-    Verified,
+    Bind, BubblewrapChoice, Host, Integrity, Launch, LaunchRequest, RecordFile, RunContext, Sandbox, Session,
+    StatusWriter, Verified,
 };
 
 type Error = Box<dyn std::error::Error>;
@@ -25,8 +25,10 @@ type Error = Box<dyn std::error::Error>;
 fn main() -> Result<ExitCode, Error> {
     // First of all: a launch starts this program again.
     skillfreeze::init();
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let usage = "usage: run SNAPSHOT_DIRECTORY DIGEST RECORD_DIRECTORY WORKSPACE COMMAND…";
+    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let by_landlock = arguments.first().is_some_and(|argument| argument == "--landlock");
+    arguments.drain(..usize::from(by_landlock));
+    let usage = "usage: run [--landlock] SNAPSHOT_DIRECTORY DIGEST RECORD_DIRECTORY WORKSPACE COMMAND…";
     let [path, digest, records, workspace, command @ ..] = arguments.as_slice() else {
         return Err(usage.into());
     };
@@ -38,6 +40,10 @@ fn main() -> Result<ExitCode, Error> {
     let search = BubblewrapChoice::Search { directories: &["/usr/bin".into()], outside: &[] };
     let mut request = LaunchRequest::new(command.to_vec());
     request.workspace = Some(Bind::resolve(workspace.as_str().into(), None, true)?);
+    if by_landlock {
+        request.sandbox = Sandbox::Landlock;
+        request.require = Some(Integrity::ReadOnly);
+    }
     let launch = Launch::new(verified, request, &Host::probe(Some(&search))?)?;
 
     let context = RunContext {

@@ -9,11 +9,11 @@ use skillfreeze_testing::{Output, Runner, directory, file, set_mode, skip};
 use super::{Place, Way, events};
 
 /// What a bubblewrap must say that it can do, to be used.
-const HELP: &str = "--disable-userns --as-pid-1 --size --cap-drop --remount-ro --die-with-parent \
+pub(super) const HELP: &str = "--disable-userns --as-pid-1 --size --cap-drop --remount-ro --die-with-parent \
                     --ro-bind-fd --bind-fd --args";
 
 /// Writes a program that says it is bubblewrap, and runs `script` when it is to start a sandbox.
-fn fake(path: &Path, help: &str, script: &str) {
+pub(super) fn fake(path: &Path, help: &str, script: &str) {
     let text = format!(
         "#!/bin/sh\ncase $1 in\n--help) echo {help};;\n--version) echo bubblewrap 0.fake;;\n*)\n{script}\n;;\nesac\n"
     );

@@ -26,9 +26,9 @@ fn async_run(place: &Place, options: &[&str], commands: &[&str]) -> Command {
     run
 }
 
-fn run<S: AsRef<OsStr>>(place: &Place, command: &[S]) -> Command {
-    let mut run = place.env.command_of(example(place, "run"), [&place.snapshot]);
-    run.arg(&place.digest).args([place.work("."), place.work("ws")]).args(command);
+fn run<S: AsRef<OsStr>>(place: &Place, options: &[&str], command: &[S]) -> Command {
+    let mut run = place.env.command_of(example(place, "run"), options);
+    run.arg(&place.snapshot).arg(&place.digest).args([place.work("."), place.work("ws")]).args(command);
     run
 }
 
@@ -103,7 +103,7 @@ fn a_command_is_given_everything_that_a_launch_has() {
         let argument = OsStr::from_bytes(b"a\xff\xfe \n'\"$HOME\\");
         let script = "cat; printf '%s' \"$1\"; cat $SKILLS_DIR/demo/SKILL.md >&2; sleep 0.3; exit 7";
         let command = ["sh".as_ref(), "-c".as_ref(), script.as_ref(), "sh".as_ref(), argument];
-        let mut run = run(&place, &command);
+        let mut run = run(&place, &[], &command);
         let mut child =
             run.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(b"input\n").unwrap();
@@ -127,7 +127,7 @@ fn a_command_is_given_everything_that_a_launch_has() {
 #[test]
 fn a_launch_that_fails_is_told_in_a_line() {
     for place in Place::each() {
-        let output = Output::of(&mut run(&place, &["/usr"]));
+        let output = Output::of(&mut run(&place, &[], &["/usr"]));
         let lines: Vec<&str> = output.stderr.lines().collect();
         assert_eq!(output.status, 126, "{output:?}");
         assert_eq!(lines.last(), Some(&"error: cannot run `/usr`: Permission denied (os error 13)"));
@@ -142,7 +142,7 @@ fn a_launch_that_fails_is_told_in_a_line() {
 fn a_skill_that_the_command_plants_is_noticed() {
     for place in Place::each() {
         Output::of(&mut place.env.command_of("chmod", ["a+rwx", "ws"])).ok();
-        let output = Output::of(&mut run(&place, &["mkdir", "-p", ".agents/skills/evil"]));
+        let output = Output::of(&mut run(&place, &[], &["mkdir", "-p", ".agents/skills/evil"]));
         assert_eq!(output.status, 125, "{output:?}");
         let record = record(&place);
         assert_eq!(
@@ -153,8 +153,8 @@ fn a_skill_that_the_command_plants_is_noticed() {
 }
 
 /// A program that has started a command which says that it is ready.
-fn ready(place: &Place, script: &str) -> (Child, BufReader<ChildStderr>) {
-    let mut command = run(place, &["sh", "-c", script]);
+fn ready(place: &Place, options: &[&str], script: &str) -> (Child, BufReader<ChildStderr>) {
+    let mut command = run(place, options, &["sh", "-c", script]);
     // What it leaves behind can be told by its group.
     command.process_group(0);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -169,12 +169,23 @@ fn shell(script: &str, pid: u32) {
     Output::of(Command::new("sh").args(["-c", script, "sh", &pid.to_string()])).ok();
 }
 
+/// With namespaces, and without them, where the snapshot lies where every user reaches it.
+fn enclosures() -> impl Iterator<Item = (Place, &'static [&'static str])> {
+    let landlock = Place::each().map(|mut place| {
+        let copy = place.work("snapshot");
+        Output::of(Command::new("cp").arg("-a").args([&place.snapshot, &copy])).ok();
+        place.snapshot = copy;
+        (place, &["--landlock"][..])
+    });
+    Place::each().map(|place| (place, &[][..])).chain(landlock)
+}
+
 /// The thread that started the command has ended by then; its process has not.
 #[test]
 fn the_end_of_the_program_is_the_end_of_its_command() {
-    for place in Place::each() {
-        let (mut child, mut lines) =
-            ready(&place, "echo ready; trap '' TERM HUP; setsid sleep 71003 & sleep 71003");
+    for (place, options) in enclosures() {
+        let script = "echo ready; trap '' TERM HUP; setsid sleep 71003 & sleep 71003";
+        let (mut child, mut lines) = ready(&place, options, script);
         wait_until(|| runs("71003"));
         shell("kill -9 $1", child.id());
         child.wait().unwrap();
@@ -189,14 +200,14 @@ fn the_end_of_the_program_is_the_end_of_its_command() {
             (&record["outcome"], &record["error"]["code"]),
             (&"failed".into(), &"caller-ended".into())
         );
-        assert_eq!(record["opened"]["complete"], true);
+        assert_eq!(record["opened"]["complete"] == true, options.is_empty());
     }
 }
 
 #[test]
 fn a_killed_supervisor_takes_everything_along() {
-    for place in Place::each() {
-        let (mut child, mut lines) = ready(&place, "echo ready; setsid sleep 71004 & sleep 71004");
+    for (place, options) in enclosures() {
+        let (mut child, mut lines) = ready(&place, options, "echo ready; setsid sleep 71004 & sleep 71004");
         wait_until(|| runs("71004"));
         shell("pkill -9 -P $1", child.id());
         let mut rest = String::new();
@@ -213,7 +224,7 @@ fn a_killed_supervisor_takes_everything_along() {
 fn a_signal_to_the_supervisor_reaches_the_command() {
     for place in Place::each() {
         let script = "trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done";
-        let (mut child, _lines) = ready(&place, script);
+        let (mut child, _lines) = ready(&place, &[], script);
         shell("pkill -TERM -P $1", child.id());
         assert_eq!(child.wait().unwrap().code(), Some(9));
         assert_eq!(record(&place)["exit"], json!({"status": 9}));

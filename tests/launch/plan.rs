@@ -207,7 +207,7 @@ fn what_a_plan_cannot_be_is_refused_by_name() {
             (&["--skills-var", "A=B"], 2, "environment-name", "A=B"),
             (&["--extensions", "../store"], 2, "bind-store", "store"),
             (&["--extensions", ".agents/skills"], 2, "bind-in-source", ".agents/skills"),
-            (&["--extensions", "none"], 2, "bind-source", "none"),
+            (&["--extensions", "none"], 2, "bind-not-found", "none"),
             (&["--extensions", "src/demo/SKILL.md"], 2, "usage", "not a directory"),
             (&["--null"], 2, "usage", "--null"),
         ] {

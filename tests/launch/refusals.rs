@@ -184,7 +184,7 @@ fn weaker_than_asked_for_is_refused() {
     for place in Place::each() {
         unchanged(&place, || {
             for (options, code) in [
-                (["--sandbox", "landlock"], "sandbox-unavailable"),
+                (["--sandbox", "landlock"], "integrity-unavailable"),
                 (["--sandbox", "seatbelt"], "sandbox-unavailable"),
             ] {
                 let error = refused(&place, &options, code);

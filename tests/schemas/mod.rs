@@ -63,6 +63,8 @@ fn outputs() -> Vec<Value> {
     run(&["doctor", "--json"]);
     run(&["doctor", "--json", "--bwrap", "/bin/true"]);
     run(&["run", "--json", digest, "--dry-run", "--workspace", "ws", "--ro-bind", "skills:/x", "--", "true"]);
+    let landlock = ["--sandbox", "landlock", "--require", "read-only", "--workspace", "ws/.agents"];
+    run(&[&["run", "--json", digest, "--dry-run"], &landlock[..], &["--", "true"]].concat());
     run(&["run", digest, "--status-fd", "1", "--record", "record", "--workspace", "ws", "--", "true"]);
     package(work.join("ws/.claude/skills"), "good");
     let in_place = ["run", digest, "--in-place", "--workspace", "ws", "--status-fd", "1"];

@@ -1,28 +1,24 @@
 //! `doctor`: what this host can do.
 
-use std::io;
+mod ways;
 
-use camino::Utf8PathBuf;
-use cap_std::ambient_authority;
-use cap_std::fs::{Dir, PermissionsExt as _};
+use camino::{Utf8Path, Utf8PathBuf};
 use clap::Args;
 use rustix::fs::{Access, access};
 use serde::Serialize;
-use skillfreeze::Manifest;
-use skillfreeze::manifest::{MANIFEST_FILE, Silent};
-use skillfreeze::mount::{
-    BubblewrapChoice, Host, Integrity, Launch, LaunchRequest, Method, RunContext, Seal, Session, Verified,
-};
+use skillfreeze::mount::{BubblewrapChoice, Host, Integrity, Method};
+use skillfreeze::store::Store;
 
+use self::ways::Way;
 use super::run::search_path;
-use crate::context::Context;
+use crate::context::{Context, open_dir};
 use crate::exit::{Failure, UNAVAILABLE};
 use crate::output::table;
-use crate::users;
 
 /// Find out what this host can do, and what mends what it cannot
 ///
-/// Starts a real sandbox around `true` with an empty snapshot.
+/// Tries every way of giving a snapshot to a command, by starting `true` in a real sandbox with an empty
+/// one, and says which integrity each gives.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     /// Use this bubblewrap
@@ -40,7 +36,11 @@ struct DoctorOutput {
     /// By what means.
     #[serde(skip_serializing_if = "Option::is_none")]
     how: Option<Method>,
+    /// What to type, where that does not go by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<&'static str>,
     checks: Vec<Finding>,
+    ways: Vec<Way>,
 }
 
 #[derive(Debug, Serialize)]
@@ -62,6 +62,12 @@ impl Finding {
     fn bad(name: &'static str, failure: Failure) -> Self {
         Self { name, ok: false, detail: failure.message, code: Some(failure.code), fix: failure.hint }
     }
+
+    /// What a way that cannot be had says, under another name.
+    fn of(name: &'static str, way: &Way) -> Self {
+        let (detail, code, fix) = (way.detail.clone(), way.code.clone(), way.fix.clone());
+        Self { name, ok: false, detail: detail.unwrap_or_default(), code, fix }
+    }
 }
 
 impl Doctor {
@@ -71,43 +77,56 @@ impl Doctor {
             Some(path) => BubblewrapChoice::At(path),
             None => BubblewrapChoice::Search { directories: &directories, outside: &[] },
         };
-        let mut checks = vec![store(context)];
-        let mut best = None;
-        match Host::probe(Some(&choice)) {
-            Err(error) => checks.push(Finding::bad("bubblewrap", error.into())),
+        let plain = Host::probe(None)?;
+        let with_bubblewrap = Host::probe(Some(&choice)).map_err(Failure::from);
+        let ways = ways::try_all(with_bubblewrap.as_ref(), &plain);
+        let mut checks = vec![store(context), Finding::good("kernel", plain.kernel.clone())];
+        match with_bubblewrap {
+            Err(failure) => checks.push(Finding::bad("bubblewrap", failure)),
             Ok(host) => {
-                checks.push(Finding::good("kernel", host.kernel.clone()));
-                let found = host.bubblewrap.as_ref();
-                let found = found.map(|found| format!("{} ({})", found.path, found.version));
+                let found = host.bubblewrap.map(|found| format!("{} ({})", found.path, found.version));
                 checks.push(Finding::good("bubblewrap", found.unwrap_or_default()));
-                let mut started = launch(&host, Seal::StagedTmpfs);
-                if let Err(failure) = &started
-                    && failure.code == "seal-unavailable"
-                {
-                    let fix = "let this program create user and mount namespaces";
-                    checks.push(Finding::bad("stage", failure.clone().hint(fix)));
-                    started = launch(&host, Seal::SealedMemfd);
-                }
-                match started {
-                    Ok((integrity, how)) => {
-                        best = Some((integrity, how));
-                        let detail =
-                            format!("a sandbox starts and checks itself; integrity `{integrity}` by `{how}`");
-                        checks.push(Finding::good("sandbox", detail));
-                    }
-                    Err(failure) => checks.push(Finding::bad("sandbox", failure)),
-                }
+                checks.extend(sandbox(&ways));
             }
         }
-        let (integrity, how) = best.unzip();
-        let output = DoctorOutput { schema: "skillfreeze.doctor.v1", integrity, how, checks };
+        let best = ways.iter().find(|way| way.ok);
+        let advice = Way::advice(best);
+        // A plan is for somebody else's sandbox, not for `run`.
+        let best = best.filter(|way| way.how != Method::Plan);
+        let (integrity, how) = best.map(|way| (way.integrity, way.how)).unzip();
+        let output = DoctorOutput { schema: "skillfreeze.doctor.v1", integrity, how, advice, checks, ways };
         context.output().data(&output, || text(&output))?;
         Ok(if output.integrity.is_some() { 0 } else { UNAVAILABLE })
     }
 }
 
+/// Whether bubblewrap's sandbox starts, as a launch that asks for nothing tries it.
+fn sandbox(ways: &[Way]) -> Vec<Finding> {
+    let [stage, files, ..] = ways else { return Vec::new() };
+    let has_no_stage = stage.code.as_deref() == Some("seal-unavailable");
+    let mut findings = Vec::new();
+    if has_no_stage {
+        findings.push(Finding::of("stage", stage));
+    }
+    let taken = if has_no_stage { files } else { stage };
+    findings.push(if taken.ok {
+        let detail =
+            format!("a sandbox starts and checks itself; integrity `{}` by `{}`", taken.integrity, taken.how);
+        Finding::good("sandbox", detail)
+    } else {
+        Finding::of("sandbox", taken)
+    });
+    findings
+}
+
 fn store(context: &Context) -> Finding {
-    let found = context.root().and_then(|root| Ok((context.store_to_read()?.is_some(), root)));
+    let found = context.root().and_then(|root| {
+        let is_there = context.store_to_read()?.is_some();
+        if is_there {
+            owned(&root)?;
+        }
+        Ok((is_there, root))
+    });
     let (is_there, root) = match found {
         Ok(found) => found,
         Err(failure) => return Finding::bad("store", failure),
@@ -124,49 +143,10 @@ fn store(context: &Context) -> Finding {
     }
 }
 
-/// Launches `true` on an empty snapshot, through everything that a real launch goes through.
-fn launch(host: &Host, seal: Seal) -> Result<(Integrity, Method), Failure> {
-    let temporary = tempfile::Builder::new().prefix("skillfreeze-doctor").tempdir();
-    let temporary = temporary.map_err(|error| Failure::io("cannot make a temporary directory", &error))?;
-    let path = Utf8PathBuf::from_path_buf(temporary.path().to_owned()).map_err(|path| {
-        Failure::new("path-not-utf8", format!("`{}` is not UTF-8", path.to_string_lossy()))
-    })?;
-    let manifest = Manifest::new(Vec::new()).map_err(|error| Failure::of("manifest-invalid", &error))?;
-    let made = empty_snapshot(&path, &manifest);
-    let dir = made.map_err(|error| Failure::io(format_args!("cannot write to `{path}`"), &error))?;
-    let handle =
-        dir.try_clone().map_err(|error| Failure::io(format_args!("cannot open `{path}`"), &error))?;
-    let verified = Verified::check(handle, &path, manifest.digest(), &Silent)?;
-    let mut request = LaunchRequest::new(vec!["true".into()]);
-    request.environment = [("PATH".into(), "/usr/bin:/bin".into())].into();
-    request.seal = Some(seal);
-    let launch = Launch::new(verified, request, host)?;
-    let integrity = launch.plan().integrity;
-    let context = RunContext {
-        id: "doctor".to_owned(),
-        actor: users::actor(),
-        requested: Vec::new(),
-        packages: Vec::new(),
-    };
-    let session = Session::new(context, &Silent);
-    let ended = launch.run(session);
-    // A directory without write permission cannot be emptied by its owner.
-    let _ = dir.set_permissions(".", cap_std::fs::Permissions::from_mode(0o700));
-    let ended = ended?;
-    match ended.exit.code() {
-        0 => Ok((integrity, ended.how)),
-        status => {
-            Err(Failure::new("sandbox-broken", format!("`true` ended with status {status} in the sandbox")))
-        }
-    }
-}
-
-fn empty_snapshot(path: &Utf8PathBuf, manifest: &Manifest) -> io::Result<Dir> {
-    let dir = Dir::open_ambient_dir(path, ambient_authority())?;
-    dir.write(MANIFEST_FILE, manifest.to_bytes())?;
-    dir.set_permissions(MANIFEST_FILE, cap_std::fs::Permissions::from_mode(0o444))?;
-    dir.set_permissions(".", cap_std::fs::Permissions::from_mode(0o555))?;
-    Ok(dir)
+/// What can be read is not yet what can be written without trusting somebody else.
+fn owned(root: &Utf8Path) -> Result<(), Failure> {
+    let checked = Store::check_owner(&open_dir(root)?).map_err(Failure::from);
+    checked.map_err(|failure| failure.while_doing(format_args!("cannot open the store `{root}`")))
 }
 
 fn text(output: &DoctorOutput) -> String {
@@ -178,10 +158,31 @@ fn text(output: &DoctorOutput) -> String {
             text.push_str(&format!("      fix: {fix}\n"));
         }
     }
+    text.push_str("\nways to give a command its skills, the best first:\n");
+    let row = |way: &Way| {
+        let mark = if way.ok { "yes" } else { "no" };
+        let code = way.code.clone().unwrap_or_default();
+        vec![mark.to_owned(), way.how.to_string(), way.integrity.to_string(), code]
+    };
+    text.push_str(&table(&output.ways.iter().map(row).collect::<Vec<_>>()));
+    let mut told: Vec<&str> = Vec::new();
+    for way in &output.ways {
+        let (Some(code), Some(detail)) = (&way.code, &way.detail) else { continue };
+        if !told.contains(&code.as_str()) {
+            told.push(code);
+            text.push_str(&table(&[vec![format!("{code}:"), detail.clone()]]));
+            if let Some(fix) = &way.fix {
+                text.push_str(&format!("      fix: {fix}\n"));
+            }
+        }
+    }
     let best = match (output.integrity, output.how) {
         (Some(integrity), Some(how)) => format!("{integrity} ({how})"),
         _ => "none".to_owned(),
     };
-    text.push_str(&format!("best integrity of `run` here: {best}\n"));
+    text.push_str(&format!("\nbest integrity of `run` here: {best}\n"));
+    if let Some(advice) = output.advice {
+        text.push_str(&format!("{advice}\n"));
+    }
     text
 }

@@ -60,7 +60,8 @@ pub(crate) struct Run {
     /// How to seal [default: the best there is; possible values: staged-tmpfs, sealed-memfd]
     #[arg(long, value_name = "WAY")]
     seal: Option<Seal>,
-    /// What encloses the command [possible values: auto, bwrap, seatbelt, landlock]
+    /// What encloses the command; `landlock` needs no namespaces, and is to be had with `--require
+    /// read-only` [possible values: auto, bwrap, seatbelt, landlock]
     #[arg(long, value_name = "SANDBOX", default_value = "auto", hide_default_value = true)]
     sandbox: Sandbox,
     /// A directory that the command works in and may write, at its own path

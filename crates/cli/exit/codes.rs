@@ -51,6 +51,9 @@ const STATUSES: [(u8, &[&str]); 6] = [
             "user-root",
             "user-not-permitted",
             "store-shown",
+            "landlock-elsewhere",
+            "landlock-read-only",
+            "landlock-source-exposed",
             "record-writable",
             "record-in-store",
             "stream-directory",
@@ -102,7 +105,17 @@ const STATUSES: [(u8, &[&str]); 6] = [
             "source-changed",
         ],
     ),
-    (UNAVAILABLE, &["descriptor-limit", "integrity-unavailable", "sandbox-unavailable"]),
+    (
+        UNAVAILABLE,
+        &[
+            "descriptor-limit",
+            "integrity-unavailable",
+            "landlock-missing",
+            "landlock-too-old",
+            "sandbox-cannot",
+            "sandbox-unavailable",
+        ],
+    ),
 ];
 
 /// Beginnings of codes that all have one status.

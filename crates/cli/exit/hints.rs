@@ -45,7 +45,22 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         "integrity-unavailable" => {
             "ask for less with `--require`; `skillfreeze doctor` shows the best that can be had here"
         }
-        "sandbox-unavailable" => "use `--sandbox bwrap`, the only one so far",
+        "sandbox-unavailable" => "use `--sandbox bwrap` or `--sandbox landlock`, the only ones so far",
+        "landlock-missing" => {
+            "start a kernel with Landlock (`landlock` in `lsm=`), or a container whose system-call filter lets \
+             it pass; `skillfreeze doctor` shows what else there is"
+        }
+        "landlock-too-old" => "use Linux 6.12 or later; `skillfreeze doctor` shows what else there is",
+        "landlock-broken" => {
+            "report this with the kernel's version: what encloses the command is not to be relied on"
+        }
+        "landlock-elsewhere" => "leave the other place out, or use `--sandbox bwrap`, which mounts",
+        "landlock-source-exposed" => {
+            "bind it with `--ro-bind`, work in a directory without it, or use `--sandbox bwrap`, which covers it"
+        }
+        "landlock-read-only" => {
+            "make what is around it read-only too (`--ro-bind`), or use `--sandbox bwrap`, which covers it"
+        }
         "seal-memory" => {
             "free some memory, select fewer skills, or take less with `--require read-only`, which needs none"
         }
@@ -57,6 +72,9 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
              or select fewer skills, or take less with `--require read-only`"
         }
         "descriptor-limit" => "raise the hard limit of open files (`ulimit -Hn`), or bind fewer places",
+        "bwrap-failed" => "see what `bwrap --unshare-all --ro-bind / / true` says by itself",
+        "sandbox-start" => "`skillfreeze doctor` shows which ways there are here",
+        "sandbox-broken" => "report this with the versions of bubblewrap and of the kernel",
         "bwrap-missing" => {
             "install bubblewrap (Debian, Fedora, Arch: package `bubblewrap`), or name it with `--bwrap`"
         }
@@ -86,19 +104,22 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
             "use a static build of this program, which needs nothing of the root (`scripts/release` makes one)"
         }
         "rootfs-writable" => "keep what the command may write outside of the root directory",
-        "landlock-cannot" => "use `--sandbox bwrap`, or leave the option out",
+        "sandbox-cannot" => "use `--sandbox bwrap`, or leave the option out",
         "terminal-missing" => "start it in a terminal, or leave `--tty` out",
         "terminal-unsupported" => "leave `--tty` out: the command then has a session of its own",
         "alias-unknown" => "write `$SKILLS_DIR/ID/PATH`, or a skill's id alone for its `SKILL.md`",
         "path-component" => "write the path as the manifest has it",
         "path-escape" => "only files of the snapshot can be read",
+        "seatbelt-failed" => "start it outside of any other sandbox: one cannot be put into another",
         "plan-path" => {
             "use another `--format`, or a path without colons and control characters; `seatbelt` mounts nothing, \
              so it takes `--skills-dir host` alone"
         }
         "user-root" => "name an ordinary user with `--user`",
         "user-not-permitted" => "leave `--user` out, or start as root",
-        "mount-not-visible" => "the command's user must be able to read the snapshot",
+        "mount-not-visible" => {
+            "let the command's user read the snapshot: give search permission (`chmod a+x`) to every directory above"
+        }
         _ => return None,
     })
 }

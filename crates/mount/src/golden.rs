@@ -11,6 +11,7 @@ use skillfreeze_manifest::{
     Digest, EntryKind, FileEntry, Listing, MANIFEST_FILE, Manifest, PackageEntry, SkillId,
 };
 
+use crate::backend::Backend;
 use crate::bind::Bind;
 use crate::bubblewrap::{SnapshotSource, Sources, arguments};
 use crate::guard::{Guard, Guarded};
@@ -20,6 +21,7 @@ use crate::memory_files::MemoryFiles;
 use crate::plan::{LaunchPlan, Snapshot};
 use crate::plan_error::PlanError;
 use crate::request::{LaunchRequest, Names, Network};
+use crate::seatbelt::Resolved;
 use crate::verify::trusted_owners;
 
 const OWNER: (u32, u32) = (1000, 1001);
@@ -42,6 +44,7 @@ fn host(user: (u32, u32)) -> Host {
             digest: Digest::of(b"bubblewrap"),
             binds_descriptors: true,
         }),
+        seatbelt: None,
         landlock: 7,
         temporaries: "/tmp".into(),
         kernel: "6.1.0".to_owned(),
@@ -267,6 +270,40 @@ fn what_memory_cannot_hold_is_refused() {
             (planned, _) => panic!("{available:?} {require:?} {seal:?}: {planned:?}"),
         }
     }
+}
+
+#[test]
+fn under_seatbelt_everything_is_at_its_own_path() {
+    let seatbelt =
+        Backend::Seatbelt { path: "/usr/bin/sandbox-exec".into(), digest: Digest::of(b"sandbox-exec") };
+    let mac = Host { seatbelt: Some(seatbelt), bubblewrap: None, ..host(OWNER) };
+    let request = |require| LaunchRequest { sandbox: Sandbox::Seatbelt, require, ..full() };
+    let refused = |request: &LaunchRequest, host: &Host| try_plan(request, host).unwrap_err().code();
+    assert_eq!(refused(&request(Some(Integrity::Sealed)), &mac), "integrity-unavailable");
+    assert_eq!(refused(&request(None), &host(OWNER)), "sandbox-unavailable");
+    assert_eq!(refused(&request(None), &mac), "plan-path", "a bind has another target");
+    let mut request = request(None);
+    request.binds.pop();
+    let plan = plan(&request, &mac);
+    assert_eq!((plan.integrity, plan.how), (Integrity::ReadOnly, Method::Seatbelt));
+    let snapshot = plan.names.skills_dir.clone();
+    assert_eq!(plan.environment[OsStr::new("SKILLS_DIR")], snapshot.as_str());
+    assert_eq!(plan.command[0], format!("{snapshot}/demo/go").as_str());
+    let private = plan.private().unwrap();
+    assert_eq!(plan.environment[OsStr::new("HOME")], private.join("home").as_str());
+    let resolve = |path: &Utf8Path| Some(Resolved { path: path.to_owned(), links: Vec::new() });
+    let profile = plan.seatbelt_profile(&snapshot, &resolve).unwrap();
+    let of = |kind: &str| -> Vec<&str> {
+        let named = profile.parameters.iter().filter(|(name, _)| name.starts_with(kind));
+        named.map(|(_, path)| path.as_str()).collect()
+    };
+    let kept = ["/home/u/ws/.agents/skills", "/home/u/ws/skillfreeze.toml", "/srv/data"];
+    assert_eq!((of("READ_"), of("KEPT_")), (kept.into(), kept.into()));
+    assert_eq!(of("FROZEN_"), [snapshot.as_str()]);
+    let own = ["home", "tmp", "extensions"].map(|name| private.join(name));
+    let [home, tmp, extensions] = own.each_ref().map(|path| path.as_str());
+    assert_eq!(of("WRITE_"), [home, tmp, "/home/u/ws", "/home/u/ws/.agents", extensions]);
+    assert!(profile.text.ends_with(")\n") && !profile.text.contains("(deny network*)"));
 }
 
 #[test]

@@ -4,6 +4,9 @@
 //! namespaces and its user. It stays beside bubblewrap: when `main` is killed, bubblewrap is too, but a child
 //! of it that still waits for a word of its parent would wait for ever. The helper and all of bubblewrap are
 //! one process group until the first process inside starts.
+//!
+//! Where there is no bubblewrap, the first process encloses itself by Landlock; the helper, outside of that,
+//! ends what it leaves behind.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -25,7 +28,8 @@ use rustix::process::{
 };
 
 use crate::cover::cover;
-use crate::landlock::{descendants, private};
+use crate::landlock::descendants;
+use crate::private;
 use crate::protocol::{
     Covered, HelperPlan, INNER, Identity, InnerPlan, Numbers, Report, SealPlan, receive, replace,
 };
@@ -94,14 +98,18 @@ struct Sandbox {
 /// that the command has back to the group of `main`.
 fn stay_beside(sandbox: Sandbox, control: &OwnedFd) -> i32 {
     let Sandbox { mut child, is_bubblewrap, private, lender } = sandbox;
-    if let Ok(end) = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
-        // Only `main` writes there, so that nobody does when it is gone.
-        let mut waiting = [PollFd::new(&end, PollFlags::IN), PollFd::new(control, PollFlags::empty())];
-        while matches!(poll(&mut waiting, None), Ok(0) | Err(Errno::INTR)) {}
-        if waiting[0].revents().is_empty() && is_bubblewrap && !lender.is_some_and(terminal::end_for) {
-            // This process is one of the group.
-            let _ = kill_current_process_group(Signal::KILL);
+    match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+        Ok(end) => {
+            // Only `main` writes there, so that nobody does when it is gone.
+            let mut waiting = [PollFd::new(&end, PollFlags::IN), PollFd::new(control, PollFlags::empty())];
+            while matches!(poll(&mut waiting, None), Ok(0) | Err(Errno::INTR)) {}
+            if waiting[0].revents().is_empty() && is_bubblewrap && !lender.is_some_and(terminal::end_for) {
+                // This process is one of the group.
+                let _ = kill_current_process_group(Signal::KILL);
+            }
         }
+        // The kernel tells of the child's end alone.
+        Err(_) => drop(child.wait()),
     }
     if !is_bubblewrap {
         descendants::end_all();
@@ -169,8 +177,14 @@ fn start_sandbox(numbers: Numbers, report: &File, control: &OwnedFd) -> Result<S
         }
     };
     command.arg(INNER).arg(numbers.to_argument());
+    if let Some(path) = &plan.private {
+        // Here, where somebody is sure to remove it: this process, or `main` if this one is killed.
+        private::make(path).map_err(during("making the launch's own directory"))?;
+    }
     // The first process inside sets the command's environment; anybody can read its own.
-    let child = command.env_clear().spawn().map_err(during(doing))?;
+    let child = command.env_clear().spawn();
+    let child = child.inspect_err(|_| drop(plan.private.as_deref().map(private::remove)));
+    let child = child.map_err(during(doing))?;
     // What was handed on is not for this process to keep open: neither memory files nor the caller's pipes.
     let own = [numbers.report(), numbers.control()];
     for number in numbers.all(plan.binds).chain(plan.keep).filter(|number| !own.contains(number)) {

@@ -16,6 +16,7 @@ use skillfreeze_manifest::EntryKind;
 
 pub use self::bubblewrap::{Bubblewrap, BubblewrapChoice, BubblewrapError};
 pub use self::rootfs::{Rootfs, RootfsError};
+use crate::backend::Backend;
 use crate::bind::{Bind, BindError};
 use crate::memory;
 
@@ -32,6 +33,8 @@ pub struct Host {
     pub resolver: Option<Utf8PathBuf>,
     /// bubblewrap, where it was asked for.
     pub bubblewrap: Option<Bubblewrap>,
+    /// `sandbox-exec`, where there is one.
+    pub seatbelt: Option<Backend>,
     /// The version of Landlock; 0 where there is none.
     pub landlock: u32,
     /// Where directories for one launch alone are made: canonical.
@@ -105,7 +108,8 @@ impl Host {
         let system = SYSTEM.iter().filter_map(|path| system_entry(Utf8Path::new(path))).collect();
         let exists =
             |path: &Utf8PathBuf| fs::metadata(path).is_ok_and(|found| found.is_file() || found.is_dir());
-        let etc = ETC.iter().map(|name| Utf8Path::new("/etc").join(name)).filter(exists).collect();
+        let etc = ETC.iter().map(|name| Utf8Path::new("/etc").join(name)).filter(exists);
+        let etc = etc.chain(python()).collect();
         let resolver = Some(Utf8PathBuf::from(RESOLVER)).filter(exists);
         let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
         Ok(Self {
@@ -114,12 +118,23 @@ impl Host {
             etc,
             resolver,
             bubblewrap: bubblewrap.map(BubblewrapChoice::find).transpose()?,
+            seatbelt: resolved::seatbelt(),
             landlock: skillfreeze_sys::landlock_version(),
             temporaries: temporaries(),
             kernel,
             memory: memory::available(&|path| fs::read_to_string(path).ok()),
         })
     }
+}
+
+/// Configuration of Python, by version, to which links of its library lead.
+fn python() -> impl Iterator<Item = Utf8PathBuf> {
+    let names = fs::read_dir("/etc").into_iter().flatten().flatten();
+    let paths = names.filter_map(|entry| Utf8PathBuf::from_path_buf(entry.path()).ok());
+    let is_python = |path: &Utf8PathBuf| path.as_str().starts_with("/etc/python3.") && path.is_dir();
+    let mut paths: Vec<_> = paths.filter(is_python).collect();
+    paths.sort();
+    paths.into_iter()
 }
 
 /// The caller's directory of temporaries, or everybody's.

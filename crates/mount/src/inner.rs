@@ -1,12 +1,15 @@
 //! The first process inside the sandbox: checks, starts the command, relays signals, reaps.
 //!
 //! It is this program, started by bubblewrap through an open descriptor, and it is process 1 of its
-//! namespace: when it ends, the kernel ends everything else in there.
+//! namespace: when it ends, the kernel ends everything else in there. Without namespaces it is started by the
+//! helper, encloses itself by Landlock, and ends everything itself.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use nix::sys::signal::{Signal, killpg};
@@ -57,14 +60,19 @@ fn prepare(numbers: Numbers) -> io::Result<InnerPlan> {
 
 /// Does everything from the check to the command's end.
 fn supervise(plan: &InnerPlan, numbers: Numbers, report: &File, control: File) -> Result<Report, Report> {
-    let enclosed = plan.enclosure.as_ref().map(|enclosure| enclosure.enter(numbers)).transpose();
-    let enclosed = enclosed.map_err(|error| Report::HelperFailed {
-        doing: "enclosing the first process by Landlock".to_owned(),
-        message: error.to_string(),
-    })?;
     let failed = |error: selfcheck::Failed| Report::CheckFailed {
         check: error.check.to_owned(),
         detail: error.detail,
+    };
+    let enclosed = match &plan.enclosure {
+        Some(enclosure) => {
+            enclosure.enter(numbers).map_err(|error| Report::HelperFailed {
+                doing: "enclosing the first process by Landlock".to_owned(),
+                message: error.to_string(),
+            })?;
+            Some(Enclosed::confirm().map_err(failed)?)
+        }
+        None => None,
     };
     let passed = selfcheck::run(plan).map_err(failed)?;
     let tell = |told: Report| told.send(report).map_err(|_| told);
@@ -75,12 +83,16 @@ fn supervise(plan: &InnerPlan, numbers: Numbers, report: &File, control: File) -
     let command = start(plan, enclosed)
         .map_err(|error| Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) })?;
     tell(Report::Started)?;
-    relay_signals(control, command, enclosed);
+    let abandoned = relay_signals(control, command, enclosed);
     let stopped = |signal| {
         // If `main` is gone, so is the sandbox.
         let _ = Report::Stopped { signal }.send(report);
     };
     let ended = reap_until(command, plan.terminal.is_some().then_some(&stopped));
+    if abandoned.load(Ordering::SeqCst) {
+        // It did not end, it was ended.
+        std::process::exit(125);
+    }
     // Elsewhere the kernel does, when this process ends.
     if let Some(enclosed) = enclosed {
         enclosed.end_all();
@@ -119,8 +131,10 @@ fn start(plan: &InnerPlan, enclosed: Option<Enclosed>) -> io::Result<Pid> {
 }
 
 /// Sends each signal that `main` writes into the pipe on to the command's group; ends the sandbox
-/// when the pipe closes, which it does only when `main` is gone.
-fn relay_signals(mut control: File, command: Pid, enclosed: Option<Enclosed>) {
+/// when the pipe closes, which it does only when `main` is gone. Says then that it was not the command's own end.
+fn relay_signals(mut control: File, command: Pid, enclosed: Option<Enclosed>) -> Arc<AtomicBool> {
+    let abandoned = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&abandoned);
     thread::spawn(move || {
         let mut number = [0];
         while control.read_exact(&mut number).is_ok() {
@@ -132,11 +146,13 @@ fn relay_signals(mut control: File, command: Pid, enclosed: Option<Enclosed>) {
                 let _ = killpg(nix::unistd::Pid::from_raw(command.as_raw_nonzero().get()), signal);
             }
         }
+        told.store(true, Ordering::SeqCst);
         if let Some(enclosed) = enclosed {
             enclosed.end_all();
         }
         std::process::exit(125);
     });
+    abandoned
 }
 
 /// Reaps every child, also those that the command left behind, until the command itself has ended.

@@ -89,7 +89,19 @@ pub enum Sandbox {
 }
 
 /// The strongest level that this version can give on this platform.
-pub const STRONGEST: Integrity = Integrity::Sealed;
+pub const STRONGEST: Integrity =
+    if cfg!(target_os = "linux") { Integrity::Sealed } else { Integrity::ReadOnly };
+
+impl Sandbox {
+    /// The sandbox that is meant: of this platform, where none is named.
+    pub(crate) fn chosen(self) -> Self {
+        match self {
+            Self::Auto if cfg!(target_os = "macos") => Self::Seatbelt,
+            Self::Auto => Self::Bubblewrap,
+            named => named,
+        }
+    }
+}
 
 /// The name of no level or sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -16,7 +16,6 @@
 
 mod calls;
 pub(crate) mod descendants;
-pub(crate) mod private;
 pub(crate) mod probes;
 
 use std::io;
@@ -40,6 +39,7 @@ use crate::filter::program;
 use crate::plan::Mount;
 use crate::protocol::Numbers;
 use crate::request::Network;
+use crate::selfcheck::Failed;
 
 /// The version of Landlock without which a promise would not hold: the first that keeps signals inside.
 pub(crate) const NEEDED: u32 = 6;
@@ -73,7 +73,7 @@ pub(crate) struct Enclosed(());
 impl Enclosure {
     /// Encloses this process, while it has a single thread, in what the plan says; the handles of the binds
     /// and of the snapshot are taken from the agreed numbers.
-    pub(crate) fn enter(&self, numbers: Numbers) -> io::Result<Enclosed> {
+    pub(crate) fn enter(&self, numbers: Numbers) -> io::Result<()> {
         let rules = self.rules(numbers)?;
         // The terminal of the caller is not the command's, which could type into it.
         rustix::process::setsid()?;
@@ -81,12 +81,7 @@ impl Enclosure {
         set_child_subreaper(Some(getpid()))?;
         rules.restrict_self().map_err(io::Error::other)?;
         let filter = program(&calls::refused(self.network)).ok_or(io::ErrorKind::Unsupported)?;
-        skillfreeze_sys::set_filter(&filter)?;
-        // The helper is outside, and could be reached without the rules.
-        match kill(getppid(), None) {
-            Err(nix::errno::Errno::EPERM) => Ok(Enclosed(())),
-            _ => Err(io::Error::other("signals are not kept inside")),
-        }
+        skillfreeze_sys::set_filter(&filter)
     }
 
     fn rules(&self, numbers: Numbers) -> io::Result<RulesetCreated> {
@@ -94,7 +89,12 @@ impl Enclosure {
         let mut binds = numbers.first_bind()..;
         for mount in &self.mounts {
             match mount {
-                Mount::System { path } => rules = allow(rules, open(path)?, reading())?,
+                Mount::System { path } => {
+                    // What the command's user cannot reach, it cannot be allowed.
+                    if let Ok(place) = open(path) {
+                        rules = allow(rules, place, reading())?;
+                    }
+                }
                 Mount::Proc => rules = allow(rules, open("/proc".into())?, reading())?,
                 Mount::Dev => {
                     for (path, writable) in DEVICES {
@@ -125,6 +125,18 @@ impl Enclosure {
 }
 
 impl Enclosed {
+    /// Tries whether signals are kept inside, now that the process has enclosed itself.
+    pub(crate) fn confirm() -> Result<Self, Failed> {
+        // The helper is outside, and of the same user.
+        match kill(getppid(), None) {
+            Err(nix::errno::Errno::EPERM) => Ok(Self(())),
+            answer => Err(Failed {
+                check: probes::BROKEN,
+                detail: format!("reaching another process with a signal: {answer:?}"),
+            }),
+        }
+    }
+
     /// Has a command enclosed once more when it starts, so that it cannot send signals to this process.
     pub(crate) fn keep_inside(self, command: &mut Command) -> io::Result<()> {
         let rules = Ruleset::default()

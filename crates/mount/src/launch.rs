@@ -1,29 +1,26 @@
-//! A launch: chooses how to seal, follows the reports, checks again after the end, keeps the record.
+//! A launch: starts it, checks again after the end, keeps the record. How it is started and followed to its
+//! end is the platform's.
 
-use std::io;
+#[cfg(target_os = "linux")]
+mod processes;
+
 use std::os::fd::OwnedFd;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use skillfreeze_manifest::Progress;
 
-use crate::backend::Backend;
-use crate::descriptors::{make_room, soft_limit};
 use crate::exit::Exit;
 use crate::guard::Guard;
 use crate::host::Host;
 use crate::integrity::{Integrity, Method, Seal};
-use crate::landlock::private;
 use crate::launch_error::LaunchError;
-use crate::memory_files::{self, MemoryFiles};
-use crate::plan::{LaunchPlan, check_memory};
+use crate::plan::LaunchPlan;
 use crate::plan_error::PlanError;
-use crate::protocol::{Numbers, Report};
-use crate::record::{CheckRecord, ErrorRecord, InsideRecord, Outcome, RecordFile, RunContext, RunRecord};
+use crate::private;
+use crate::record::{CheckRecord, ErrorRecord, Outcome, RecordFile, RunContext, RunRecord};
 use crate::request::LaunchRequest;
-use crate::running::{News, Running};
-use crate::stage::Size;
 use crate::status::{Event, StatusWriter};
-use crate::verify::{Verified, trusted_owners};
+use crate::verify::Verified;
 
 /// A checked snapshot and a plan for it, ready to start.
 #[derive(Debug)]
@@ -102,7 +99,8 @@ impl Launch {
     ///
     /// Call it from the thread that lives as long as the launch: when the thread that started the
     /// sandbox ends, the kernel ends the sandbox. While it runs, the signals HUP, INT, QUIT, TERM,
-    /// USR1 and USR2 go to the command. The calling program must call [`init`](crate::init) first
+    /// USR1 and USR2 go to the command, which has this process's standard streams; where all that is in the
+    /// way, take [`command`](Self::command). The calling program must call [`init`](crate::init) first
     /// of all.
     ///
     /// # Errors
@@ -121,12 +119,23 @@ impl Launch {
         );
         status.send(&Event::Verified(record.checks.before.clone()));
         let mut has_started = false;
-        let result = write_all(&records, &record)
-            .and_then(|()| self.seal_and_execute(&records, &mut record, &mut status, &mut has_started));
+        let mut own = None;
+        let result = write_all(&records, &record).and_then(|()| {
+            if let Some(path) = self.plan.private() {
+                let doing = "choosing the launch's own directory";
+                private::claim(&path).map_err(|source| LaunchError::Start { doing, source })?;
+                own = Some(path);
+            }
+            self.seal_and_execute(&records, &mut record, &mut status, &mut has_started)
+        });
         // However the command ended: one that was killed has had its time to change something.
         let result =
             if has_started { self.conclude(result, &mut record, &mut status, progress) } else { result };
-        let result = self.remove_private(result);
+        // The helper has done that, unless it was killed.
+        let removed = own.map_or(Ok(()), |path| private::remove(&path));
+        let removed = removed
+            .map_err(|source| LaunchError::Start { doing: "removing the launch's own directory", source });
+        let result = result.and_then(|ended| removed.map(|()| ended));
         record.ended_at = Some(now());
         record.outcome = if result.is_ok() { Outcome::Exited } else { Outcome::Failed };
         record.error = result.as_ref().err().map(describe);
@@ -141,134 +150,10 @@ impl Launch {
         result
     }
 
-    /// Seals and starts the sandbox; in memory files where the helper may mount no stage and the caller
-    /// did not ask for one.
-    fn seal_and_execute(
-        &mut self,
-        records: &[RecordFile],
-        record: &mut RunRecord,
-        status: &mut StatusWriter,
-        has_started: &mut bool,
-    ) -> Result<Ended, LaunchError> {
-        let soft_limit = soft_limit();
-        let is_in_place = self.plan.places().count() > 1;
-        let owner = self.plan.drops_privileges.then_some(self.plan.user);
-        if let Some(private) = self.plan.private() {
-            private::make(&private, owner)
-                .map_err(|source| LaunchError::Start { doing: "making its own directory", source })?;
-        }
-        if self.plan.how != Method::SealedMemfd {
-            let covered = self.guards.iter().filter(|guard| self.plan.covers(guard));
-            let covered = covered.filter_map(|guard| guard.found.clone()).collect();
-            let started = Running::start(&self.plan, &self.verified, None, covered, soft_limit);
-            match started.and_then(|running| self.follow(running, record, status, has_started)) {
-                Err(LaunchError::StageUnavailable { doing, message }) if is_in_place => {
-                    return Err(LaunchError::InPlace { message: format!("{doing}: {message}") });
-                }
-                Err(LaunchError::StageUnavailable { .. }) if self.seal.is_none() => {}
-                done => return done,
-            }
-            self.plan.how = Method::SealedMemfd;
-            record.launch.how = self.plan.how;
-            write_all(records, record)?;
-            status.send(&self.planned(&record.id));
-            let one_copy = Size::of(self.verified.manifest()).memory();
-            check_memory(self.plan.how, one_copy, self.memory)?;
-        }
-        let lent = self.plan.binds().count() + memory_files::count(self.verified.manifest())?;
-        make_room(Numbers::above(&self.plan.keep), lent)?;
-        let (check, files) = MemoryFiles::fill(&self.verified, self.plan.snapshot, &trusted_owners())
-            .map_err(|source| LaunchError::Start { doing: "making memory files", source })?;
-        if !check.is_clean() {
-            return Err(LaunchError::Unsealed { faults: check.faults });
-        }
-        status.send(&Event::Sealed { files: check.files, bytes: check.bytes });
-        let running = Running::start(&self.plan, &self.verified, Some(files), Vec::new(), soft_limit)?;
-        self.follow(running, record, status, has_started)
-    }
-
-    /// Removes the launch's own directory, if the helper was kept from it.
-    fn remove_private(&self, result: Result<Ended, LaunchError>) -> Result<Ended, LaunchError> {
-        let removed = self.plan.private().map_or(Ok(()), |path| private::remove(&path));
-        let failed = |source| LaunchError::Start { doing: "removing its own directory", source };
-        result.and_then(|ended| removed.map(|()| ended).map_err(failed))
-    }
-
     fn planned(&self, run: &str) -> Event {
         let LaunchPlan { snapshot, integrity, how, .. } = self.plan;
         let in_place = self.plan.places().skip(1).map(Utf8Path::to_owned).collect();
         Event::Planned { run: run.to_owned(), snapshot, integrity, how, in_place }
-    }
-
-    /// Follows a started sandbox to its end.
-    fn follow(
-        &self,
-        mut running: Running,
-        record: &mut RunRecord,
-        status: &mut StatusWriter,
-        has_started: &mut bool,
-    ) -> Result<Ended, LaunchError> {
-        let how = self.plan.how;
-        let mut last = None;
-        let mut noexec = false;
-        while let Some(news) = running.next(self.caller.as_ref()) {
-            let report = match news {
-                News::Report(report) => report,
-                News::Opened(event) => {
-                    status.send(&event);
-                    continue;
-                }
-            };
-            match &report {
-                Report::Stopped { signal } => {
-                    running.stop(*signal);
-                    continue;
-                }
-                Report::Checked { skills, probes, noexec: found } => {
-                    noexec = *found;
-                    record.checks.inside = Some(InsideRecord { skills: *skills, probes: *probes, noexec });
-                }
-                Report::Sealed { files, bytes } => {
-                    status.send(&Event::Sealed { files: *files, bytes: *bytes })
-                }
-                Report::Started => {
-                    *has_started = true;
-                    status.send(&Event::Started);
-                }
-                _ => {}
-            }
-            last = Some(report);
-        }
-        // The pipe has closed, so nothing inside is alive; only the helper is left to be reaped.
-        running.wait().map_err(|source| LaunchError::Start { doing: "waiting for the sandbox", source })?;
-        if let Some(opened) = running.opened() {
-            status.send(&opened.read_last());
-            record.opened = Some(opened.record());
-        }
-        match last {
-            Some(Report::Exited { status }) => Ok(Ended { exit: Exit::Status(status), how, noexec }),
-            Some(Report::Killed { signal }) => Ok(Ended { exit: Exit::Signal(signal), how, noexec }),
-            _ if running.caller_has_ended() => Err(LaunchError::CallerEnded),
-            Some(Report::HelperFailed { doing, message }) => Err(LaunchError::Helper { doing, message }),
-            Some(Report::StageUnavailable { doing, message }) => {
-                Err(LaunchError::StageUnavailable { doing, message })
-            }
-            Some(Report::InPlaceFailed { message }) => Err(LaunchError::InPlace { message }),
-            Some(Report::SealFailed { faults }) => Err(LaunchError::Unsealed { faults }),
-            Some(Report::CheckFailed { check, detail }) => Err(LaunchError::SelfCheck { check, detail }),
-            Some(Report::NotStarted { errno }) => {
-                let program = self.plan.command.first().map(|program| program.to_string_lossy().into_owned());
-                let source = io::Error::from_raw_os_error(errno);
-                Err(LaunchError::NotStarted { program: program.unwrap_or_default(), source })
-            }
-            Some(
-                Report::Started | Report::Stopped { .. } | Report::Watching { .. } | Report::Checked { .. },
-            ) => Err(LaunchError::Lost),
-            Some(Report::Sealed { .. }) | None if matches!(self.plan.backend, Backend::Bubblewrap(_)) => {
-                Err(running.refusal())
-            }
-            Some(Report::Sealed { .. }) | None => Err(LaunchError::Lost),
-        }
     }
 
     /// Checks again after the end: every byte, and the places that skills come from.

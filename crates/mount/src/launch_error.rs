@@ -5,9 +5,9 @@ use std::io;
 use camino::Utf8PathBuf;
 use skillfreeze_manifest::Fault;
 
-use crate::bubblewrap::Refusal;
 use crate::exit::Exit;
 use crate::plan_error::PlanError;
+use crate::refusal::Refusal;
 
 /// Why a launch failed.
 #[derive(Debug, thiserror::Error)]
@@ -104,6 +104,12 @@ pub enum LaunchError {
         /// What was found.
         detail: String,
     },
+    /// `sandbox-exec` does not start anything under the profile.
+    #[error("`sandbox-exec` failed: `{message}`")]
+    Seatbelt {
+        /// What it said.
+        message: String,
+    },
     /// The command could not be started.
     #[error("cannot run `{program}`")]
     NotStarted {
@@ -160,6 +166,7 @@ impl LaunchError {
                 "command-not-found"
             }
             Self::NotStarted { .. } => "command-not-executable",
+            Self::Seatbelt { .. } => "seatbelt-failed",
             Self::CallerEnded => "caller-ended",
             Self::Lost => "sandbox-lost",
             Self::Changed { .. } => "integrity-after-run",

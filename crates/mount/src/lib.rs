@@ -10,7 +10,7 @@
 //! * `main` holds the lease and the record, starts the helper, waits, checks again, ends the record;
 //! * `helper` seals, gives up root's powers where it has them, and starts bubblewrap;
 //! * `inner` is the first process inside: it checks that the sandbox is what was planned, starts the
-//!   command, relays signals and reaps.
+//!   command, relays signals and reaps. Where there are no namespaces it encloses itself by Landlock.
 //!
 //! The latter two are the calling program itself, started again, so its `main` begins with [`init`].
 //! [`Launch::command`] gives `main` a process of its own too, which the caller starts with the streams it
@@ -41,51 +41,74 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "elsewhere no process of a launch is this program, and nothing is sealed")
+)]
 
 mod alias;
 mod backend;
 mod bind;
+#[cfg(target_os = "linux")]
 mod bubblewrap;
+#[cfg(target_os = "linux")]
 mod cover;
+#[cfg(target_os = "linux")]
 mod descriptors;
+#[cfg(target_os = "linux")]
 mod elf;
 mod exit;
+#[cfg(target_os = "linux")]
 mod filter;
 mod frozen;
 #[cfg(test)]
+#[cfg(target_os = "linux")]
 mod golden;
 mod guard;
 mod handoff;
+#[cfg(target_os = "linux")]
 mod helper;
 mod host;
+#[cfg(target_os = "linux")]
 mod inner;
 mod integrity;
+#[cfg(target_os = "linux")]
 mod landlock;
 mod launch;
 mod launch_error;
 mod memory;
+#[cfg(target_os = "linux")]
 mod memory_files;
+#[cfg(target_os = "linux")]
 mod opened;
 mod plan;
 mod plan_error;
+mod private;
+#[cfg(target_os = "linux")]
 mod protocol;
 mod record;
+mod refusal;
 mod request;
+#[cfg(target_os = "linux")]
 mod running;
 pub mod seatbelt;
+#[cfg(target_os = "linux")]
 mod selfcheck;
 mod shell;
 mod signals;
+mod size;
+#[cfg(target_os = "linux")]
 mod stage;
 mod status;
+#[cfg(target_os = "linux")]
 mod supervisor;
+#[cfg(target_os = "linux")]
 mod terminal;
 mod verify;
 
 pub use alias::{AliasError, Aliases, FrozenFile, expand_argument};
 pub use backend::Backend;
 pub use bind::{Bind, BindError, normal_target};
-pub use bubblewrap::{Refusal, explain};
 pub use exit::Exit;
 pub use frozen::Frozen;
 pub use guard::{Guard, Guarded};
@@ -102,6 +125,7 @@ pub use record::{
     CheckRecord, Checks, ErrorRecord, InsideRecord, LaunchRecord, OpenedRecord, Outcome, Provenance,
     RECORD_SCHEMA, RecordFile, RunContext, RunRecord,
 };
+pub use refusal::{Refusal, explain};
 pub use request::{LaunchRequest, Names, Network};
 pub use shell::quote;
 pub use status::{Event, STATUS_SCHEMA, StatusWriter};
@@ -112,6 +136,7 @@ pub use verify::{Counts, Verified, VerifyError, is_trusted_owner};
 /// Must be the first thing that a program does which launches anything, before it starts a thread:
 /// the helper changes its namespaces and its user, which takes a process with one thread. Returns
 /// at once in every other case.
+#[cfg(target_os = "linux")]
 pub fn init() {
     let mut arguments = std::env::args_os().skip(1);
     let (Some(role), Some(numbers), None) = (arguments.next(), arguments.next(), arguments.next()) else {
@@ -126,3 +151,7 @@ pub fn init() {
     let status = protocol::Numbers::from_argument(&numbers).map_or(125, run);
     std::process::exit(status);
 }
+
+/// Does nothing: on this platform no process of a launch is the calling program.
+#[cfg(not(target_os = "linux"))]
+pub fn init() {}

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use skillfreeze_manifest::Manifest;
 
 use crate::record::OpenedRecord;
-use crate::stage;
+use crate::size;
 use crate::status::Event;
 
 /// Room for some hundred events.
@@ -27,7 +27,7 @@ pub(crate) fn directories(manifest: &Manifest) -> Vec<String> {
     let mut directories = vec![String::new()];
     for package in manifest.packages() {
         directories.push(package.id().to_string());
-        let below = stage::directories(package).into_iter();
+        let below = size::directories(package).into_iter();
         directories.extend(below.map(|directory| format!("{}/{directory}", package.id())));
     }
     directories

@@ -1,10 +1,13 @@
 //! The launch plan: what a sandbox is given, worked out as data before anything is started.
 
+mod at_host;
 mod binds;
 mod environment;
+#[cfg(target_os = "linux")]
 mod landlock;
 mod mounts;
 mod root;
+mod seatbelt;
 mod user;
 
 use std::collections::BTreeMap;
@@ -24,14 +27,15 @@ use self::user::choose_user;
 use crate::alias::expand_argument;
 use crate::backend::Backend;
 use crate::bind::{Bind, normal_target};
+#[cfg(target_os = "linux")]
 use crate::filter;
 use crate::guard::{Guard, Protection};
 use crate::host::{Bubblewrap, Host};
 use crate::integrity::{Integrity, Method, STRONGEST, Sandbox, Seal};
-use crate::landlock::private;
 use crate::plan_error::PlanError;
+use crate::private;
 use crate::request::{LaunchRequest, Names, Network};
-use crate::stage::Size;
+use crate::size::Size;
 use crate::verify::Verified;
 
 /// The schema of a plan as it is printed.
@@ -145,7 +149,7 @@ impl LaunchPlan {
 
     /// The directory of the host that is made for this launch alone, where there is one.
     pub(crate) fn private(&self) -> Option<Utf8PathBuf> {
-        landlock::private_directory(self)
+        at_host::private_directory(self)
     }
 
     /// The same from plain data: what is at a path of the host is asked of `kind_at` alone.
@@ -158,14 +162,16 @@ impl LaunchPlan {
         if request.command.is_empty() {
             return Err(PlanError::NoCommand);
         }
-        match request.sandbox {
-            Sandbox::Auto | Sandbox::Bubblewrap => {}
+        match request.sandbox.chosen() {
+            #[cfg(target_os = "linux")]
             Sandbox::Landlock => return landlock::plan(snapshot, request, host, kind_at),
-            sandbox @ Sandbox::Seatbelt => return Err(PlanError::Sandbox { sandbox }),
+            Sandbox::Seatbelt => return seatbelt::plan(snapshot, request, host, kind_at),
+            _ => {}
         }
         if let Some(required) = request.require.filter(|required| *required > STRONGEST) {
             return Err(PlanError::Integrity { required, available: STRONGEST });
         }
+        #[cfg(target_os = "linux")]
         if request.terminal && !filter::is_known_here() {
             return Err(PlanError::Terminal);
         }

@@ -59,7 +59,7 @@ impl Numbers {
         self.base.to_string()
     }
 
-    /// All that a supervisor gets, one after another; these are free again when it starts the helper.
+    /// All that a supervisor gets, one after another.
     pub(crate) fn supervisors(self) -> RangeFrom<RawFd> {
         self.base..
     }

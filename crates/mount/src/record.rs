@@ -12,6 +12,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use camino::Utf8PathBuf;
 use cap_std::fs::Dir;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use skillfreeze_manifest::{
     Check, Digest, EntryKind, Fault, SkillId, Stamp, Version, describe_kind, open_dir, to_canonical_bytes,
@@ -26,6 +27,11 @@ use crate::verify::Verified;
 
 /// The schema of a run record.
 pub const RECORD_SCHEMA: &str = "skillfreeze.run.v1";
+/// Opens a file that has no name yet, where the system has such files.
+#[cfg(target_os = "linux")]
+const NAMELESS: Option<OFlags> = Some(OFlags::TMPFILE);
+#[cfg(not(target_os = "linux"))]
+const NAMELESS: Option<OFlags> = None;
 /// What a record is worth as evidence.
 const ATTESTATION: &str = "unsigned: the word of the host that wrote it";
 
@@ -342,7 +348,8 @@ impl RecordFile {
         bytes.push(b'\n');
         let mode = Mode::from_raw_mode(0o666);
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-        let written = match openat(&self.dir, ".", flags | OFlags::TMPFILE, mode) {
+        let nameless = NAMELESS.map(|nameless| openat(&self.dir, ".", flags | nameless, mode));
+        let written = match nameless.unwrap_or(Err(Errno::NOTSUP)) {
             Ok(file) => write_whole(File::from(file), &bytes).and_then(|file| {
                 let nameless = format!("/proc/self/fd/{}", file.as_raw_fd());
                 Ok(linkat(CWD, nameless, &self.dir, &temporary, AtFlags::SYMLINK_FOLLOW)?)

@@ -15,7 +15,7 @@ use skillfreeze_manifest::{EntryKind, Stamp};
 
 use crate::backend::Backend;
 use crate::bind::{Bind, overlaps};
-use crate::bubblewrap::{SnapshotSource, Sources, arguments, explain};
+use crate::bubblewrap::{SnapshotSource, Sources, arguments};
 use crate::descriptors::{make_room, open_bind, open_own_program, refuse_directories};
 use crate::guard::Guarded;
 use crate::host::{Bubblewrap, kind_at};
@@ -28,8 +28,9 @@ use crate::plan::LaunchPlan;
 use crate::protocol::{
     Covered, HELPER, HelperPlan, Identity, InnerPlan, Numbers, Report, SealPlan, memory_file,
 };
+use crate::refusal::explain;
 use crate::signals::SignalRelay;
-use crate::stage::Size;
+use crate::size::Size;
 use crate::status::Event;
 use crate::terminal::{self, Terminal};
 use crate::verify::Verified;
@@ -218,7 +219,8 @@ impl Running {
                 Woken::HelperEnded => self.end_the_rest(),
                 Woken::CallerEnded => {
                     self.caller_has_ended = true;
-                    self.end_the_rest();
+                    // Everybody further on ends as if this process had.
+                    self.relay = None;
                 }
                 Woken::Opened => {
                     if let Some(event) = self.opened.as_mut().and_then(Opened::read) {
@@ -265,6 +267,7 @@ impl Running {
         let Some(end_of_child) = &self.end_of_child else { return Woken::Report };
         let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
         loop {
+            let caller = caller.filter(|_| !self.caller_has_ended);
             // That the command runs is to be told before what it does.
             let notices = self.opened.as_ref().filter(|_| self.has_started).and_then(Opened::notices);
             let (reasons, mut waiting): (Vec<Woken>, Vec<PollFd<'_>>) = [

@@ -9,6 +9,9 @@
 //! way to write it: none can be made, but one may be there, so a snapshot is hashed before the start and
 //! after the end.
 
+#[cfg(target_os = "macos")]
+mod launch;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Serialize, Serializer};
 

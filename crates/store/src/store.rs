@@ -95,6 +95,15 @@ impl Store {
         Ok(Self { root, index, state: Mutex::new(state), access: None })
     }
 
+    /// Looks whether the store in the directory `root` could be opened for writing without trusting
+    /// others than root with it.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it belongs to somebody else, or others may write it.
+    pub fn check_owner(root: &Dir) -> Result<(), StoreError> {
+        layout::check_owner(root)
+    }
+
     /// Whether the store is open for writing.
     #[must_use]
     pub fn is_writable(&self) -> bool {

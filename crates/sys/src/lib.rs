@@ -5,7 +5,9 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+#[cfg(target_os = "linux")]
+use std::os::fd::{AsFd, AsRawFd as _};
+use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::Mutex;
@@ -215,6 +217,13 @@ pub fn landlock_version() -> u32 {
     // SAFETY: with this flag the call takes no structure and makes no descriptor.
     let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0_usize, VERSION) };
     u32::try_from(version).unwrap_or(0)
+}
+
+/// The version of Landlock where there is no Landlock.
+#[cfg(not(target_os = "linux"))]
+#[must_use]
+pub fn landlock_version() -> u32 {
+    0
 }
 
 /// Has a command enclosed by one more set of Landlock rules than its parent, by

@@ -1,11 +1,19 @@
-//! Where a path of the host leads.
+//! Where a path of the host leads, and what applies rules about where paths lead.
 
 use std::fs;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::guarded::route;
-use crate::seatbelt::Resolved;
+use crate::backend::Backend;
+use crate::seatbelt::{Resolved, SANDBOX_EXEC};
+use skillfreeze_manifest::Digest;
+
+/// `sandbox-exec`, which is part of macOS.
+pub(super) fn seatbelt() -> Option<Backend> {
+    let digest = Digest::of(&fs::read(SANDBOX_EXEC).ok()?);
+    Some(Backend::Seatbelt { path: SANDBOX_EXEC.into(), digest })
+}
 
 impl Resolved {
     /// Follows a path of this host; nothing where it leads nowhere, or its end is not UTF-8.

@@ -1,16 +1,13 @@
 //! Another root directory whose programs a sandbox has instead of this machine's.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::unix::fs::FileExt as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use skillfreeze_manifest::EntryKind;
 
 use super::{kind_at, kind_of};
 use crate::bind::Bind;
-use crate::elf::interpreter;
 use crate::plan::Mount;
 
 /// Entries that the sandbox makes itself.
@@ -115,6 +112,7 @@ impl Rootfs {
         if !entries.iter().any(has_program) {
             return Err(RootfsError::Empty { path: canonical });
         }
+        #[cfg(target_os = "linux")]
         check_loader(&canonical)?;
         let etc = canonical.join("etc");
         let has_resolver = kind_at(&etc) == Some(EntryKind::Directory)
@@ -155,9 +153,15 @@ fn mount_of(source: &Utf8Path, target: &Utf8Path) -> Result<Option<Mount>, Rootf
 }
 
 /// Looks whether the root has the dynamic loader that this program needs, if it needs one.
+#[cfg(target_os = "linux")]
 fn check_loader(root: &Utf8Path) -> Result<(), RootfsError> {
+    use std::os::unix::fs::FileExt as _;
+
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+
     let own = Utf8Path::new("/proc/self/exe");
-    let needed = File::open(own).and_then(|file| interpreter(&|bytes, at| file.read_exact_at(bytes, at)));
+    let needed = fs::File::open(own)
+        .and_then(|file| crate::elf::interpreter(&|bytes, at| file.read_exact_at(bytes, at)));
     let needed = needed.map_err(|source| RootfsError::Source { path: own.to_owned(), source })?;
     let Some(loader) = needed else { return Ok(()) };
     // As it will be looked for inside.

@@ -16,6 +16,8 @@ use crate::plan::Mount;
 use crate::request::Network;
 use crate::selfcheck::Failed;
 
+/// The code of what is not as the rules say.
+pub(super) const BROKEN: &str = "landlock-broken";
 /// A name that nothing has.
 const ABSENT: &str = ".skillfreeze-probe";
 
@@ -67,7 +69,7 @@ pub(crate) fn run(enclosure: &Enclosure, skills: &Utf8Path, file: &Path) -> Resu
 }
 
 fn failed(detail: String) -> Failed {
-    Failed { check: "landlock-broken", detail }
+    Failed { check: BROKEN, detail }
 }
 
 fn opened(path: &Path, flags: OFlags) -> Result<(), Errno> {

@@ -1,12 +1,11 @@
 //! A directory of the host for one launch alone: home, temporaries and extensions of its command.
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd, OwnedFd};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use rustix::fs::{
-    AtFlags, CWD, Dir, Gid, Mode, OFlags, Uid, chmod, chownat, mkdirat, openat, renameat, unlinkat,
-};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, chmod, mkdirat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
 /// The directories in it, each for one use.
@@ -17,26 +16,50 @@ pub(crate) const EXTENSIONS: &str = "extensions";
 /// A name for one below a directory of temporaries, which nobody guesses.
 pub(crate) fn name(temporaries: &Utf8Path) -> io::Result<Utf8PathBuf> {
     let mut random = [0; 8];
-    rustix::rand::getrandom(&mut random[..], rustix::rand::GetRandomFlags::empty())?;
+    File::from(openat(CWD, "/dev/urandom", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+        .read_exact(&mut random)?;
     Ok(temporaries.join(format!("skillfreeze-{:016x}", u64::from_ne_bytes(random))))
 }
 
-/// Makes it, for `user` where that is another than the caller.
+/// Looks whether the name is free, so that what is there later is the launch's own.
+///
+/// # Errors
+/// `AlreadyExists`, whatever is there.
+pub(crate) fn claim(path: &Utf8Path) -> io::Result<()> {
+    match statat(CWD, path.as_std_path(), AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno.into()),
+        Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+    }
+}
+
+/// Makes it, as the command's user.
 ///
 /// # Errors
 /// `AlreadyExists`, whatever is there; it is not touched.
-pub(crate) fn make(path: &Utf8Path, user: Option<(u32, u32)>) -> io::Result<()> {
+pub(crate) fn make(path: &Utf8Path) -> io::Result<()> {
     let below = [HOME, TEMPORARIES, EXTENSIONS].map(|name| path.join(name));
-    // What is above belongs to the user last of all: until then nobody else can be at it.
-    mkdirat(CWD, path.as_std_path(), Mode::RWXU)?;
-    for directory in &below {
+    for directory in [path].into_iter().chain(below.iter().map(Utf8PathBuf::as_path)) {
         mkdirat(CWD, directory.as_std_path(), Mode::RWXU)?;
+        // Whatever the caller's mask takes away, the command must be able to use it.
+        chmod(directory.as_std_path(), Mode::RWXU)?;
     }
-    if let Some((user, group)) = user {
-        let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
-        for directory in below.iter().map(Utf8PathBuf::as_path).chain([path]) {
-            chownat(CWD, directory.as_std_path(), user, group, AtFlags::SYMLINK_NOFOLLOW)?;
-        }
+    Ok(())
+}
+
+/// Gives it to the command's user, where another has made it.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn give(path: &Utf8Path, (user, group): (u32, u32)) -> io::Result<()> {
+    let below = [HOME, TEMPORARIES, EXTENSIONS].map(|name| path.join(name));
+    let (user, group) = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
+    for directory in [path].into_iter().chain(below.iter().map(Utf8PathBuf::as_path)) {
+        rustix::fs::chownat(
+            CWD,
+            directory.as_std_path(),
+            Some(user),
+            Some(group),
+            AtFlags::SYMLINK_NOFOLLOW,
+        )?;
     }
     Ok(())
 }
@@ -78,7 +101,18 @@ pub(crate) fn remove(path: &Utf8Path) -> io::Result<()> {
 }
 
 /// Opens a directory that its owner may have closed to everybody; never what a link leads to.
-fn open_directory(at: impl AsFd, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
+#[cfg(not(target_os = "linux"))]
+fn open_directory(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, Errno> {
+    rustix::fs::chmodat(&at, name, Mode::RWXU, AtFlags::SYMLINK_NOFOLLOW)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(at, name, flags, Mode::empty())
+}
+
+/// Opens a directory that its owner may have closed to everybody; never what a link leads to.
+#[cfg(target_os = "linux")]
+fn open_directory(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, Errno> {
+    use std::os::fd::AsRawFd as _;
+
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = openat(at, name, flags, Mode::empty())?;
     chmod(format!("/proc/self/fd/{}", found.as_raw_fd()), Mode::RWXU)?;
@@ -110,9 +144,12 @@ mod tests {
         let top = Utf8Path::from_path(temp.path()).unwrap();
         let path = name(top).unwrap();
         assert_ne!(path, name(top).unwrap());
-        make(&path, None).unwrap();
+        claim(&path).unwrap();
+        make(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o700);
-        assert_eq!(make(&path, None).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        for again in [claim(&path), make(&path)] {
+            assert_eq!(again.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        }
 
         let outside = top.join("outside");
         fs::create_dir(&outside).unwrap();

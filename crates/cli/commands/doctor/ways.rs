@@ -1,0 +1,165 @@
+//! The ways in which a command can be given a snapshot, each tried on an empty one.
+
+use std::io;
+
+use camino::Utf8PathBuf;
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, Permissions, PermissionsExt as _};
+use serde::Serialize;
+use skillfreeze::Manifest;
+use skillfreeze::manifest::{MANIFEST_FILE, Silent};
+use skillfreeze::mount::seatbelt::Resolved;
+use skillfreeze::mount::{
+    Handoff, HandoffRequest, Host, Integrity, Launch, LaunchRequest, Method, RunContext, Sandbox, Seal,
+    Session, Verified,
+};
+
+use crate::exit::Failure;
+use crate::users;
+
+/// All ways on this platform, the best first.
+const ALL: [(Method, Integrity); 5] = [
+    (Method::StagedTmpfs, Integrity::Sealed),
+    (Method::SealedMemfd, Integrity::Sealed),
+    (Method::Bind, Integrity::ReadOnly),
+    (Method::Landlock, Integrity::ReadOnly),
+    (Method::Plan, Integrity::Checked),
+];
+
+/// A way, and whether it can be had here.
+#[derive(Debug, Serialize)]
+pub(super) struct Way {
+    pub(super) how: Method,
+    pub(super) integrity: Integrity,
+    pub(super) ok: bool,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) code: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) detail: Option<String>,
+    /// What mends that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) fix: Option<String>,
+}
+
+/// Tries every way. Where no bubblewrap can be used, those that need it fail for that reason.
+pub(super) fn try_all(with_bubblewrap: Result<&Host, &Failure>, host: &Host) -> Vec<Way> {
+    let tried = ALL.map(|(how, integrity)| {
+        let host = if matches!(how, Method::Landlock | Method::Plan) { Ok(host) } else { with_bubblewrap };
+        let tried = host.map_err(Failure::clone).and_then(|host| try_one(how, host));
+        Way::new(how, integrity, tried.err())
+    });
+    tried.into()
+}
+
+impl Way {
+    fn new(how: Method, integrity: Integrity, failure: Option<Failure>) -> Self {
+        let Some(Failure { code, message, hint, .. }) = failure else {
+            return Self { how, integrity, ok: true, code: None, detail: None, fix: None };
+        };
+        // What usually helps is to leave this way alone, which is not what is asked about here.
+        let fix = match code.as_str() {
+            "seal-unavailable" => Some("let this program create user and mount namespaces".to_owned()),
+            _ => hint,
+        };
+        Self { how, integrity, ok: false, code: Some(code), detail: Some(message), fix }
+    }
+
+    /// What is to be typed where this is the best that there is, if that does not go by itself.
+    pub(super) fn advice(best: Option<&Self>) -> Option<&'static str> {
+        match best?.how {
+            Method::Bind => {
+                Some("nothing can be sealed here: `skillfreeze run --require read-only` takes what there is")
+            }
+            Method::Landlock => Some(
+                "bubblewrap starts no sandbox here: `skillfreeze run --sandbox landlock --require read-only` \
+                 needs neither it nor namespaces",
+            ),
+            Method::Plan => Some(
+                "no sandbox starts here: if you have one of your own, `skillfreeze plan SNAPSHOT` prints what \
+                 it must be given",
+            ),
+            _ => None,
+        }
+    }
+}
+
+/// Gives an empty snapshot to `true`, through everything that a real launch goes through.
+fn try_one(how: Method, host: &Host) -> Result<(), Failure> {
+    let snapshot = EmptySnapshot::new()?;
+    let verified = snapshot.verify()?;
+    let mut request = LaunchRequest::new(vec!["true".into()]);
+    request.environment = [("PATH".into(), "/usr/bin:/bin".into())].into();
+    match how {
+        Method::StagedTmpfs => request.seal = Some(Seal::StagedTmpfs),
+        Method::SealedMemfd => request.seal = Some(Seal::SealedMemfd),
+        Method::Landlock => request.sandbox = Sandbox::Landlock,
+        Method::Plan => {
+            Handoff::new(&verified, &HandoffRequest::default(), &Resolved::of_host)?;
+            return Ok(());
+        }
+        _ => {}
+    }
+    if request.seal.is_none() {
+        request.require = Some(Integrity::ReadOnly);
+    }
+    let launch = Launch::new(verified, request, host)?;
+    let context = RunContext {
+        id: "doctor".to_owned(),
+        actor: users::actor(),
+        requested: Vec::new(),
+        packages: Vec::new(),
+    };
+    let ended = launch.run(Session::new(context, &Silent))?;
+    match ended.exit.code() {
+        0 => Ok(()),
+        status => {
+            Err(Failure::new("sandbox-broken", format!("`true` ended with status {status} in the sandbox")))
+        }
+    }
+}
+
+/// A snapshot of nothing, in a temporary directory.
+struct EmptySnapshot {
+    path: Utf8PathBuf,
+    dir: Dir,
+    manifest: Manifest,
+    _temporary: tempfile::TempDir,
+}
+
+impl EmptySnapshot {
+    fn new() -> Result<Self, Failure> {
+        let temporary = tempfile::Builder::new().prefix("skillfreeze-doctor").tempdir();
+        let temporary =
+            temporary.map_err(|error| Failure::io("cannot make a temporary directory", &error))?;
+        let path = Utf8PathBuf::from_path_buf(temporary.path().to_owned()).map_err(|path| {
+            Failure::new("path-not-utf8", format!("`{}` is not UTF-8", path.to_string_lossy()))
+        })?;
+        let manifest = Manifest::new(Vec::new()).map_err(|error| Failure::of("manifest-invalid", &error))?;
+        let write = || -> io::Result<Dir> {
+            let dir = Dir::open_ambient_dir(&path, ambient_authority())?;
+            dir.write(MANIFEST_FILE, manifest.to_bytes())?;
+            dir.set_permissions(MANIFEST_FILE, Permissions::from_mode(0o444))?;
+            dir.set_permissions(".", Permissions::from_mode(0o555))?;
+            Ok(dir)
+        };
+        let dir = write().map_err(|error| Failure::io(format_args!("cannot write to `{path}`"), &error))?;
+        Ok(Self { path, dir, manifest, _temporary: temporary })
+    }
+
+    fn verify(&self) -> Result<Verified, Failure> {
+        let path = &self.path;
+        let handle = self
+            .dir
+            .try_clone()
+            .map_err(|error| Failure::io(format_args!("cannot open `{path}`"), &error))?;
+        Ok(Verified::check(handle, path, self.manifest.digest(), &Silent)?)
+    }
+}
+
+impl Drop for EmptySnapshot {
+    fn drop(&mut self) {
+        // A directory without write permission cannot be emptied by its owner.
+        let _ = self.dir.set_permissions(".", Permissions::from_mode(0o700));
+    }
+}
