@@ -29,25 +29,28 @@ pub(crate) struct Passed {
 pub(crate) fn run(plan: &InnerPlan) -> Result<Passed, ProbeError> {
     let skills = &plan.skills_dir;
     check_user(plan)?;
-    let (flags, mut probes) = check_place(plan, skills)?;
+    let places = || std::iter::once(skills).chain(&plan.in_place);
+    places().try_for_each(|place| check_identity(plan, place))?;
     let mut readable = 0;
     for skill in &plan.skills {
         let path = skills.join(skill.as_str()).join(SKILL_FILE);
         read_one_byte(&path).map_err(|error| fail("mount-not-visible", format!("`{path}`: {error}")))?;
         readable += 1;
     }
-    for place in &plan.in_place {
-        probes += check_place(plan, place)?.1;
+    let (mut probes, mut noexec) = (0, false);
+    for place in places() {
+        let (flags, refused) = check_place(plan, place)?;
+        probes += refused;
+        noexec |= flags.contains(StatVfsMountFlags::NOEXEC);
     }
     if plan.enclosure.is_none() {
         probes += probe_system(skills)?;
     }
-    Ok(Passed { skills: readable, probes, noexec: flags.contains(StatVfsMountFlags::NOEXEC) })
+    Ok(Passed { skills: readable, probes, noexec })
 }
 
 /// Checks a place where the snapshot is mounted; gives the mount's flags and the number of probes.
 fn check_place(plan: &InnerPlan, place: &Utf8Path) -> Result<(StatVfsMountFlags, u64), ProbeError> {
-    check_identity(plan, place)?;
     let flags = statvfs(place.as_std_path())
         .map_err(|error| fail("mount-not-visible", format!("`{place}`: {error}")))?
         .f_flag;
