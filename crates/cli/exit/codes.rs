@@ -112,6 +112,7 @@ const STATUSES: [(u8, &[&str]); 6] = [
             "integrity-unavailable",
             "landlock-missing",
             "landlock-too-old",
+            "sandbox-cannot",
             "sandbox-unavailable",
         ],
     ),

@@ -109,7 +109,7 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
             "use a static build of this program, which needs nothing of the root (`scripts/release` makes one)"
         }
         "rootfs-writable" => "keep what the command may write outside of the root directory",
-        "landlock-cannot" => "use `--sandbox bwrap`, or leave the option out",
+        "sandbox-cannot" => "use `--sandbox bwrap`, or leave the option out",
         "terminal-missing" => "start it in a terminal, or leave `--tty` out",
         "terminal-unsupported" => "leave `--tty` out: the command then has a session of its own",
         "alias-unknown" => "write `$SKILLS_DIR/ID/PATH`, or a skill's id alone for its `SKILL.md`",

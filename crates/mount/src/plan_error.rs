@@ -50,9 +50,11 @@ pub enum PlanError {
         /// The least that will do.
         needed: u32,
     },
-    /// Without mounts and sessions of its own a sandbox cannot give this.
-    #[error("the sandbox `landlock` cannot give the command {what}")]
-    LandlockCannot {
+    /// Without mounts a sandbox cannot give this.
+    #[error("the sandbox `{how}` cannot give the command {what}")]
+    Cannot {
+        /// The sandbox.
+        how: Method,
         /// What was asked for.
         what: &'static str,
     },
@@ -192,7 +194,7 @@ impl PlanError {
             Self::NotSealed { .. } => "integrity-unavailable",
             Self::NoLandlock => "landlock-missing",
             Self::LandlockTooOld { .. } => "landlock-too-old",
-            Self::LandlockCannot { .. } => "landlock-cannot",
+            Self::Cannot { .. } => "sandbox-cannot",
             Self::LandlockElsewhere { .. } => "landlock-elsewhere",
             Self::LandlockSourceExposed { .. } => "landlock-source-exposed",
             Self::LandlockReadOnly { .. } => "landlock-read-only",

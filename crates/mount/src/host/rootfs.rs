@@ -112,6 +112,7 @@ impl Rootfs {
         if !entries.iter().any(has_program) {
             return Err(RootfsError::Empty { path: canonical });
         }
+        #[cfg(target_os = "linux")]
         check_loader(&canonical)?;
         let etc = canonical.join("etc");
         let has_resolver = kind_at(&etc) == Some(EntryKind::Directory)

@@ -30,6 +30,14 @@ pub(super) fn plan_at_host(
     kind_at: &dyn Fn(&Utf8Path) -> Option<EntryKind>,
     enclosing: Enclosing,
 ) -> Result<LaunchPlan, PlanError> {
+    let how = enclosing.how;
+    if request.in_place {
+        return Err(PlanError::InPlace { how });
+    }
+    let asked = [(request.terminal, "a terminal"), (request.rootfs.is_some(), "another root directory")];
+    if let Some((_, what)) = asked.into_iter().find(|(is_asked, _)| *is_asked) {
+        return Err(PlanError::Cannot { how, what });
+    }
     let private = &snapshot.private;
     let names = plan_names(&snapshot, request, private, &enclosing)?;
     let mut warnings = Vec::new();
@@ -42,10 +50,8 @@ pub(super) fn plan_at_host(
     }
     // A directory that is lent for the extensions may lie in the workspace.
     let own = Names { extensions_dir: private.join(EXTENSIONS), ..names.clone() };
-    let root = Root::of(request, &own, host);
-    let protection = plan_binds(&snapshot, request, &own, &root, kind_at)?;
+    let protection = plan_binds(&snapshot, request, &own, &Root::of(request, &own, host), kind_at)?;
     let live_sources_visible = protection.visible.clone();
-    let binds = protection.into_binds();
     if !live_sources_visible.is_empty() {
         warnings.push(PlanWarning::LiveSourcesVisible { paths: live_sources_visible.clone() });
     }
@@ -58,7 +64,7 @@ pub(super) fn plan_at_host(
         integrity: Integrity::ReadOnly,
         how: enclosing.how,
         backend: enclosing.backend,
-        mounts: plan_mounts(request, host, private, &names, binds),
+        mounts: plan_mounts(request, host, private, &names, protection.into_binds()),
         environment: plan_environment(request, &names, Integrity::ReadOnly, places)?,
         network: request.network,
         user,
