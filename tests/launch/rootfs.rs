@@ -113,7 +113,7 @@ fn a_root_must_have_programs_and_be_nobodys_to_write() {
             (&["--rootfs", "root", "--workspace", "root"], "rootfs-writable"),
             (&["--rootfs", "root", "--bind", "root/etc:/mnt/x"], "rootfs-writable"),
             (&["--rootfs", "root", "--extensions", "."], "rootfs-writable"),
-            (&["--rootfs", "root", "--sandbox", "landlock", "--require", "read-only"], "landlock-cannot"),
+            (&["--rootfs", "root", "--sandbox", "landlock", "--require", "read-only"], "sandbox-cannot"),
             (&["--rootfs", "root", "--skills-dir", "/etc/skills"], "mount-target-reserved"),
         ] {
             let options = [&["--json"], options].concat();

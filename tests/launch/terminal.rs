@@ -155,7 +155,7 @@ fn there_must_be_a_terminal() {
         assert!(error["hint"].as_str().unwrap().contains("--tty"), "{error}");
         assert_eq!(events(&lines), ["planned", "verified", "terminal-missing"]);
         let landlock = ["--json", "--tty", "--sandbox", "landlock", "--require", "read-only"];
-        place.run(&landlock, &["true"]).fails(125, "landlock-cannot");
+        place.run(&landlock, &["true"]).fails(125, "sandbox-cannot");
         // One that is somebody else's is none either.
         let run = [&["setsid", "--wait"], &words(&place, &["true"])[..]].concat();
         let output = typed(&place, &[], &run);
