@@ -80,6 +80,17 @@ fn a_program_is_told_what_its_agent_opens() {
     assert_eq!(told(&node), "undefined command-not-found");
 }
 
+#[test]
+fn a_sandbox_of_ones_own_is_given_the_skills() {
+    let env = environment();
+    let snapshot = run(&env, "skillfreeze prepare --source examples/skills", &[]);
+    let snapshot = snapshot.ok().trim_end();
+    let output = run(&env, &block("plan", "sh"), &[("snapshot", snapshot)]);
+    let lines: Vec<&str> = output.ok().lines().collect();
+    assert_eq!(lines[..2], ["log-digest", "release-notes"]);
+    assert!(lines[2].starts_with(snapshot), "{output:?}");
+}
+
 /// Runs the auditor's page on a snapshot and returns what it prints.
 fn audit(env: &TestEnv, snapshot: &str, digest: &str, record: &str) -> Output {
     let id = "release-notes";

@@ -1,9 +1,10 @@
 //! What several areas share: the program's environment, and reading what it printed.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
-use skillfreeze_testing::{Runner, TestEnv};
+use skillfreeze_testing::{Output, Runner, TestEnv, directory, set_mode};
 
 /// The program in a place of its own.
 pub(crate) fn environment(runner: Runner) -> TestEnv {
@@ -39,4 +40,15 @@ pub(crate) fn names(directory: impl AsRef<Path>) -> Vec<String> {
 pub(crate) fn prepare(env: &TestEnv, source: &str) -> (String, PathBuf) {
     let prepared = env.run(["prepare", "--source", source, "--json"]).json();
     (text(&prepared["snapshot"]), PathBuf::from(text(&prepared["path"])))
+}
+
+/// Copies the libraries that the program itself needs below a root directory, unless it is a static build.
+pub(crate) fn copy_loader(env: &TestEnv, root: &Path) {
+    let needed = Output::of(Command::new("ldd").arg(env.program()));
+    for path in needed.stdout.split_whitespace().filter(|word| word.starts_with('/')) {
+        let copy = root.join(path.trim_start_matches('/'));
+        directory(copy.parent().expect("it is in a root"));
+        std::fs::copy(path, &copy).unwrap();
+        set_mode(copy, 0o755);
+    }
 }

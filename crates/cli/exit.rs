@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use skillfreeze::catalog::{DiscoveryError, ScanError};
 use skillfreeze::manifest::{Diagnostic, Severity};
 use skillfreeze::mount::{
-    AliasError, BindError, BubblewrapError, Event, LaunchError, PlanError, StatusWriter, VerifyError,
+    AliasError, BindError, BubblewrapError, Event, LaunchError, PlanError, RootfsError, StatusWriter,
+    VerifyError,
 };
 use skillfreeze::preparer::{FreezeError, ReferenceError, ResolveError};
 use skillfreeze::store::{AddError, PackageError, StoreError};
@@ -263,6 +264,12 @@ impl From<AliasError> for Failure {
 
 impl From<BindError> for Failure {
     fn from(error: BindError) -> Self {
+        Self::of(error.code(), &error)
+    }
+}
+
+impl From<RootfsError> for Failure {
+    fn from(error: RootfsError) -> Self {
         Self::of(error.code(), &error)
     }
 }

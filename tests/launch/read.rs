@@ -35,6 +35,14 @@ fn every_name_of_a_file_gives_its_bytes() {
             place.read(&[&["/acme/demo/SKILL.md", "--alias"][..], &own].concat()).ok(),
             "\"$ACME_SKILLS\"/demo/SKILL.md\n"
         );
+        // The store's root may be reached through a link.
+        let link = place.work("link");
+        std::os::unix::fs::symlink(place.env.root(), &link).unwrap();
+        let hex = place.digest.strip_prefix("sha256:").unwrap();
+        let through = format!("{}/snapshots/sha256/{hex}/demo/SKILL.md", link.display());
+        for alias in [&through, &host.replace("scripts/tool.py", "SKILL.md")] {
+            assert_eq!(place.read(&["--root", link.to_str().unwrap(), alias]).ok(), skill, "{alias}");
+        }
         let json = place.read(&["demo", "--json"]).json();
         assert_eq!((text(&json["text"]), text(&json["file"])), (skill, "SKILL.md".to_owned()));
         assert_eq!(text(&json["path"]), format!("{}/demo/SKILL.md", place.snapshot.display()));

@@ -97,6 +97,7 @@ fn the_record_describes_the_launch() {
                 "required",
                 "scope",
                 "skills_path",
+                "terminal",
                 "user",
                 "working_directory"
             ]

@@ -17,14 +17,14 @@ const NO_STAGE: &str = include_str!("no_stage.py");
 const DIGESTS: &str = "cd $SKILLS_DIR && find . -type f -print0 | sort -z | xargs -0 sha256sum";
 
 /// The program where no stage can be mounted, with status lines.
-fn run_without_stage(place: &Place, arguments: &[&str]) -> (Output, Vec<Value>) {
+pub(super) fn run_without_stage(place: &Place, arguments: &[&str]) -> (Output, Vec<Value>) {
     let mut run = place.env.command_of("sh", ["-c", super::WITH_STATUS, "sh", "python3", "-c", NO_STAGE]);
     run.arg(place.env.program()).args(["run", "--status-fd", "3"]).args(arguments);
     let output = Output::of(&mut run);
     (output, place.lines())
 }
 
-fn knows_the_system_calls() -> bool {
+pub(super) fn knows_the_system_calls() -> bool {
     let knows = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
     if !knows {
         record_skip("the number of unshare(2) is known for x86_64 and aarch64 only");

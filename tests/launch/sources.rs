@@ -15,13 +15,13 @@ for attempt; do
 done
 "#;
 
-fn attempts(place: &Place, options: &[&str], attempts: &[&str]) -> Output {
+pub(super) fn attempts(place: &Place, options: &[&str], attempts: &[&str]) -> Output {
     let options = [&["--json", "--workspace", "ws"], options].concat();
     place.run(&options, &[&["sh", "-c", ATTEMPTS, "sh"], attempts].concat())
 }
 
 /// Everybody's to write, since the command of root is somebody else.
-fn open_up(place: &Place) {
+pub(super) fn open_up(place: &Place) {
     let opened = place.env.command_of("chmod", ["-R", "a+rwX", "ws"]).status();
     assert!(opened.unwrap().success());
 }

@@ -66,6 +66,15 @@ fn outputs() -> Vec<Value> {
     let landlock = ["--sandbox", "landlock", "--require", "read-only", "--workspace", "ws/.agents"];
     run(&[&["run", "--json", digest, "--dry-run"], &landlock[..], &["--", "true"]].concat());
     run(&["run", digest, "--status-fd", "1", "--record", "record", "--workspace", "ws", "--", "true"]);
+    package(work.join("ws/.claude/skills"), "good");
+    let in_place = ["run", digest, "--in-place", "--workspace", "ws", "--status-fd", "1"];
+    run(&[&in_place[..], &["--record", "in-place", "--", "true"]].concat());
+    run(&[&in_place[..3], &["--workspace", "ws", "--json", "--dry-run", "--", "true"]].concat());
+    skillfreeze_testing::directory(work.join("other/usr"));
+    crate::support::copy_loader(&env, &work.join("other"));
+    let other = ["run", "--json", digest, "--rootfs", "other"];
+    run(&[&other[..], &["--dry-run", "--", "true"]].concat());
+    run(&[&other[..], &["--record", "other-root", "--", "true"]].concat());
     run(&["run", digest, "--status-fd", "1", "--", "sh", "-c", "kill -9 $$"]);
     run(&["run", "--json", digest, "--status-fd", "1", "--record", "failed", "--", "no-such-command"]);
     run(&["seal", digest, "--status-fd", "1", "--record", "sealed", "--", "true"]);
@@ -90,7 +99,7 @@ fn outputs() -> Vec<Value> {
     run(&["verify", "--json", digest]);
     found.push(watched.json());
     found.push(serde_json::from_slice(&fs::read(snapshot.join(".snapshot.json")).unwrap()).unwrap());
-    for record in ["record", "failed", "sealed"] {
+    for record in ["record", "failed", "sealed", "in-place", "other-root"] {
         found.push(serde_json::from_slice(&fs::read(work.join(record)).unwrap()).unwrap());
     }
     found

@@ -8,7 +8,7 @@ use serde::Serialize;
 use skillfreeze::manifest::{Digest, SkillId};
 use skillfreeze::mount::{Aliases, Frozen, FrozenFile, Names, normal_target};
 
-use crate::context::Context;
+use crate::context::{Context, canonical};
 use crate::exit::Failure;
 use crate::output::printable;
 
@@ -63,11 +63,15 @@ impl Read {
     pub(crate) fn run(&self, context: &Context) -> Result<u8, Failure> {
         let named = context.snapshot(&self.snapshot, self.digest)?;
         let anchor = named.anchor(&self.snapshot)?;
-        let frozen = Frozen::open(named.dir, &named.path, anchor)?;
+        let frozen = Frozen::open(named.dir, &canonical(&named.path)?, anchor)?;
         let skills_dir = normal_target(self.skills_dir.clone())?;
         let names = Names { skills_variable: self.skills_var.clone(), skills_dir, ..Names::default() };
         let aliases = Aliases { manifest: frozen.manifest(), names: &names, host: frozen.path() };
-        let found = self.find(&aliases)?;
+        // A path may be written as it is, or as the store's root was.
+        let found = self.find(&aliases).or_else(|failure| {
+            let written = Aliases { host: &named.path, ..aliases };
+            written.resolve(&self.target).map_err(|_| failure)
+        })?;
         // Who is given a path reads it later.
         let content = if self.path || self.alias {
             frozen.check(found)?;

@@ -83,6 +83,16 @@ pub(crate) struct Run {
     /// Keep what the command writes to $SKILL_EXTENSIONS_DIR in this directory
     #[arg(long, value_name = "DIR")]
     extensions: Option<Utf8PathBuf>,
+    /// Show the snapshot also in the place of every source that the command can see, where programs look for
+    /// skills by themselves
+    #[arg(long)]
+    in_place: bool,
+    /// Use the programs of this root directory, such as an unpacked image, instead of this machine's
+    #[arg(long, value_name = "DIR")]
+    rootfs: Option<Utf8PathBuf>,
+    /// Give the command this terminal, with job control
+    #[arg(long)]
+    tty: bool,
     /// Whom the command runs as, by name or number, when root starts it [default: the workspace's
     /// owner, else 65534]
     #[arg(long, value_name = "USER[:GROUP]")]

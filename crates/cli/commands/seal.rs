@@ -1,5 +1,6 @@
 //! `seal`: a command of the caller's own, with its own sandbox, on sealed bytes.
 
+#[cfg(target_os = "linux")]
 use std::env;
 use std::ffi::OsString;
 use std::os::fd::RawFd;
@@ -7,12 +8,17 @@ use std::os::fd::RawFd;
 use camino::Utf8PathBuf;
 use clap::Args;
 use skillfreeze::Digest;
-use skillfreeze::mount::{Event, RunContext, SealRequest, SealedCommand, Session, StatusWriter};
+use skillfreeze::mount::{Event, StatusWriter};
+#[cfg(target_os = "linux")]
+use skillfreeze::mount::{RunContext, SealRequest, SealedCommand, Session};
 
+#[cfg(target_os = "linux")]
 use super::keeping::{records, run_id};
+#[cfg(target_os = "linux")]
 use super::naming::{Ready, hint_for_skill, named};
 use crate::context::Context;
 use crate::exit::Failure;
+#[cfg(target_os = "linux")]
 use crate::users;
 
 /// Run a command that brings its own sandbox, with the snapshot sealed at its path
@@ -72,6 +78,13 @@ impl Seal {
         StatusWriter::in_place_of_descriptor(number).map_err(failed)
     }
 
+    #[cfg(not(target_os = "linux"))]
+    fn start(&self, _: &Context, _: &mut StatusWriter) -> Result<u8, Failure> {
+        let message = "no private file system can be mounted on this system";
+        Err(Failure::new("seal-unavailable", message).of_launch())
+    }
+
+    #[cfg(target_os = "linux")]
     fn start(&self, context: &Context, status: &mut StatusWriter) -> Result<u8, Failure> {
         let progress = context.progress();
         let ready = named(context, &self.snapshot, self.digest, &progress).map_err(|failure| {
@@ -93,6 +106,7 @@ impl Seal {
         Ok(u8::try_from(ended.exit.code()).unwrap_or(u8::MAX))
     }
 
+    #[cfg(target_os = "linux")]
     fn request(&self) -> Result<SealRequest, Failure> {
         let here =
             env::current_dir().map_err(|error| Failure::io("cannot find the current directory", &error))?;

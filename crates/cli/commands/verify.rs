@@ -9,7 +9,9 @@ use skillfreeze::manifest::{
     Check, CheckOptions, Digest, EntryKind, Fault, FaultCode, MANIFEST_FILE, SKILL_FILE, Stamp,
     check_snapshot,
 };
-use skillfreeze::mount::{ProbeError, Probed, RunRecord, is_trusted_owner, probe_read_only};
+#[cfg(target_os = "linux")]
+use skillfreeze::mount::{ProbeError, Probed, probe_read_only};
+use skillfreeze::mount::{RunRecord, is_trusted_owner};
 
 use super::show::find_run;
 use crate::context::{Context, Named, canonical, open_dir};
@@ -165,6 +167,7 @@ impl Verify {
 }
 
 /// Tries from inside to change what was found to be right.
+#[cfg(target_os = "linux")]
 fn probe(named: &Named, check: &Check) -> Result<Inside, Failure> {
     let first = check.manifest.iter().flat_map(|manifest| manifest.packages()).next();
     let skill = first.map(|package| Utf8Path::new(package.id().as_str()).join(SKILL_FILE));
@@ -176,6 +179,11 @@ fn probe(named: &Named, check: &Check) -> Result<Inside, Failure> {
     })?;
     let Probed { probes, noexec, filesystem_read_only, .. } = probed;
     Ok(Inside { probes, noexec, filesystem_read_only })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn probe(_: &Named, _: &Check) -> Result<Inside, Failure> {
+    Err(Failure::new("seal-unavailable", "`--inside` looks at mounts of Linux"))
 }
 
 /// What to do about these faults, where that is more than the usual.

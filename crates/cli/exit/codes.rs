@@ -118,11 +118,14 @@ const STATUSES: [(u8, &[&str]); 6] = [
 ];
 
 /// Beginnings of codes that all have one status.
-const PREFIXES: [(&str, u8); 5] = [
+const PREFIXES: [(&str, u8); 8] = [
     ("bind-", USAGE),
     ("mount-target-", USAGE),
     ("bwrap-", UNAVAILABLE),
+    ("in-place-", UNAVAILABLE),
+    ("rootfs-", USAGE),
     ("seal-", UNAVAILABLE),
+    ("terminal-", USAGE),
     ("userns-", UNAVAILABLE),
 ];
 

@@ -95,6 +95,23 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         "integrity" => "do not use it: prepare the snapshot again, or get it again from where it came",
         "integrity-after-run" => "do not trust what the command did; find out what writes to the snapshot",
         "source-appeared" => "look at it before the next run: the command may have planted it",
+        "in-place-bind" => "leave that bind out: what lies in a source is read from the snapshot",
+        "in-place-nothing" => {
+            "lend the command the sources (`--workspace`, `--ro-bind`), or leave `--in-place` out: `$SKILLS_DIR` is always there"
+        }
+        "in-place-unavailable" => {
+            "leave `--in-place` out, or start where a private file system can be mounted: `skillfreeze doctor`"
+        }
+        "rootfs-empty" | "rootfs-not-a-directory" => {
+            "name the directory that has `bin` and `usr` in it, as of an unpacked image"
+        }
+        "rootfs-loader" => {
+            "use a static build of this program, which needs nothing of the root (`scripts/release` makes one)"
+        }
+        "rootfs-writable" => "keep what the command may write outside of the root directory",
+        "landlock-cannot" => "use `--sandbox bwrap`, or leave the option out",
+        "terminal-missing" => "start it in a terminal, or leave `--tty` out",
+        "terminal-unsupported" => "leave `--tty` out: the command then has a session of its own",
         "alias-unknown" => "write `$SKILLS_DIR/ID/PATH`, or a skill's id alone for its `SKILL.md`",
         "path-component" => "write the path as the manifest has it",
         "path-escape" => "only files of the snapshot can be read",

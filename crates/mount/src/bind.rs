@@ -93,12 +93,13 @@ pub enum BindError {
         /// The target.
         target: Utf8PathBuf,
     },
-    /// The target lies in another bind and does not exist there; making it would write to the host.
+    /// The target lies in something else of the host that the sandbox sees and does not exist there;
+    /// making it would write to the host.
     #[error("`{target}` does not exist in `{within}`, and nothing is created there")]
     TargetMissing {
         /// The target.
         target: Utf8PathBuf,
-        /// The bind it lies in.
+        /// Where that is on the host.
         within: Utf8PathBuf,
     },
     /// The target lies in another bind and is a link there, or lies behind one, or has another type.
@@ -184,8 +185,8 @@ pub(crate) struct Policy<'a> {
     pub(crate) closed: Vec<Utf8PathBuf>,
     /// Places that a bind may not be or hold, but may lie in.
     pub(crate) kept: Vec<Utf8PathBuf>,
-    /// Directories of the host that the sandbox's own root shows read-only, at their own paths.
-    pub(crate) shown: Vec<Utf8PathBuf>,
+    /// What the sandbox's own root shows read-only: where it is on the host, and where the sandbox sees it.
+    pub(crate) shown: Vec<(Utf8PathBuf, Utf8PathBuf)>,
     /// What is at a path of the host, without following a link.
     pub(crate) kind_at: &'a dyn Fn(&Utf8Path) -> Option<EntryKind>,
 }
@@ -203,8 +204,10 @@ impl Policy<'_> {
             let within = binds[..index].iter().rev().find(|above| bind.target.starts_with(&above.target));
             if let Some(above) = within {
                 self.check_exists(bind, &above.source, &above.target)?;
-            } else if let Some(shown) = self.shown.iter().find(|shown| bind.target.starts_with(shown)) {
-                self.check_exists(bind, shown, shown)?;
+            } else if let Some((source, target)) =
+                self.shown.iter().find(|(_, shown)| bind.target.starts_with(shown))
+            {
+                self.check_exists(bind, source, target)?;
             }
         }
         Ok(binds)
@@ -245,7 +248,7 @@ impl Policy<'_> {
                 None => {
                     return Err(BindError::TargetMissing {
                         target: bind.target.clone(),
-                        within: target.to_owned(),
+                        within: source.to_owned(),
                     });
                 }
                 Some(EntryKind::Directory) if wants_directory => {}
@@ -281,7 +284,7 @@ mod tests {
             snapshot: Utf8Path::new("/snap"),
             closed: vec!["/skills".into(), "/proc".into()],
             kept: vec!["/tmp/home".into(), "/usr".into(), "/etc".into()],
-            shown: vec!["/usr".into()],
+            shown: vec![("/usr".into(), "/usr".into())],
             kind_at: &kind_at,
         };
         let binds = binds.iter().map(|(source, target, writable)| bind(source, target, *writable)).collect();

@@ -16,6 +16,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) snapshot: SnapshotSource<'a>,
     /// The number of the descriptor of the first [`Mount::Bind`]; the others follow in order.
     pub(crate) first_bind: RawFd,
+    /// The number of the descriptor of the system-call filter, where the command has a terminal.
+    pub(crate) filter: Option<RawFd>,
 }
 
 /// How bubblewrap reaches the snapshot.
@@ -46,7 +48,11 @@ pub(crate) fn arguments(plan: &LaunchPlan, sources: &Sources<'_>) -> Vec<OsStrin
     }
     arguments.push(["--chdir", plan.working_directory.as_str()]);
     // The first process inside is ours: it checks, starts the command and reaps what it leaves.
-    arguments.push(["--new-session", "--as-pid-1"]);
+    match sources.filter {
+        Some(number) => arguments.push(["--seccomp", &number.to_string(), "--as-pid-1"]),
+        // In a session of its own, the command cannot reach the caller's terminal.
+        None => arguments.push(["--new-session", "--as-pid-1"]),
+    }
     arguments.0
 }
 
@@ -77,6 +83,13 @@ impl Arguments {
                     self.0.extend(files.arguments(target, first).into_iter().map(OsString::from));
                 }
             },
+            // The helper has mounted it in the bind that the root lies in.
+            Mount::InPlace { within: true, .. } => {}
+            Mount::InPlace { target, .. } => {
+                if let SnapshotSource::Staged(path) = snapshot {
+                    self.push(["--ro-bind", path.as_str(), target.as_str()]);
+                }
+            }
             Mount::Tmpfs { target, bytes, mode } => {
                 let (mode, bytes) = (format!("{mode:04o}"), bytes.to_string());
                 self.push(["--perms", &mode, "--size", &bytes, "--tmpfs", target.as_str()]);

@@ -57,6 +57,11 @@ pub(crate) enum When {
         argument: u32,
         bits: u32,
     },
+    /// An argument is one of these values.
+    OneOf {
+        argument: u32,
+        values: Vec<u32>,
+    },
     /// What these bits of an argument hold is none of these values.
     NoneOf {
         argument: u32,
@@ -84,6 +89,14 @@ pub(crate) fn program(rules: &[Rule]) -> Option<Vec<Instruction>> {
             When::Always => vec![fail(rule.errno)],
             When::AnyBit { argument, bits } => {
                 vec![load(*argument), jump(JUMP_IF_BIT, *bits, 0, 1), fail(rule.errno), step(RETURN, ALLOW)]
+            }
+            When::OneOf { argument, values } => {
+                let mut body = vec![load(*argument)];
+                for value in values {
+                    body.extend([jump(JUMP_IF_EQUAL, *value, 0, 1), fail(rule.errno)]);
+                }
+                body.push(step(RETURN, ALLOW));
+                body
             }
             When::NoneOf { argument, bits, values } => {
                 let mut body = vec![load(*argument), step(AND, *bits)];

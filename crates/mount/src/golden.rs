@@ -76,9 +76,12 @@ fn full() -> LaunchRequest {
         ],
         network: Network::Host,
         environment: environment.map(|(name, value)| (name.into(), value.into())).into(),
+        rootfs: None,
+        in_place: false,
         extensions: None,
         user: None,
         names: Names::default(),
+        terminal: false,
         keep: vec![5],
         store: Some("/home/u/store".into()),
         guards: vec![
@@ -123,7 +126,8 @@ fn try_plan(request: &LaunchRequest, host: &Host) -> Result<LaunchPlan, PlanErro
 /// The options, one with its arguments a line.
 fn lines(plan: &LaunchPlan, snapshot: SnapshotSource<'_>) -> String {
     let mut text = String::new();
-    for argument in arguments(plan, &Sources { snapshot, first_bind: 72 }) {
+    let filter = plan.terminal.then_some(90);
+    for argument in arguments(plan, &Sources { snapshot, first_bind: 72, filter }) {
         let argument = argument.into_string().unwrap();
         let starts_option = argument.starts_with("--");
         text.push(if starts_option { '\n' } else { ' ' });
@@ -311,4 +315,28 @@ fn the_least_plan() {
     let plan = plan(&request, &host(OWNER));
     assert_eq!(lines(&plan, SnapshotSource::Handle(71)), include_str!("golden/least.txt"));
     assert!(plan.warnings.is_empty() && plan.live_sources_visible.is_empty());
+}
+
+#[test]
+fn a_terminal_takes_a_filter_in_the_place_of_a_session() {
+    let handle = SnapshotSource::Handle(71);
+    let without = lines(&plan(&full(), &host(OWNER)), handle);
+    let with = lines(&plan(&LaunchRequest { terminal: true, ..full() }, &host(OWNER)), handle);
+    assert_eq!(with, without.replace("--new-session", "--seccomp 90"));
+}
+
+/// The helper mounts over what lies in a bind; what is itself bound comes from the stage.
+#[test]
+fn roots_that_the_snapshot_covers_are_not_bound() {
+    let stage = SnapshotSource::Staged(Utf8Path::new("/mnt"));
+    let root = guard("/srv/data", EntryKind::Directory);
+    let mut request = full();
+    request.guards.push(root);
+    let plain = lines(&plan(&request, &host(OWNER)), stage);
+    let in_place = lines(&plan(&LaunchRequest { in_place: true, ..request }, &host(OWNER)), stage);
+    let expected = plain
+        .replace("--ro-bind-fd 74 /home/u/ws/.agents/skills\n", "")
+        .replace("--ro-bind-fd 77 /srv/data\n", "--ro-bind /mnt /srv/data\n");
+    let numbers = [("fd 75", "fd 74"), ("fd 76", "fd 75")];
+    assert_eq!(in_place, numbers.iter().fold(expected, |text, (from, to)| text.replace(from, to)));
 }

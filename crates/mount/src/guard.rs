@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use skillfreeze_manifest::EntryKind;
 
 use crate::bind::{Bind, BindError};
+use crate::plan::Mount;
+use crate::plan_error::PlanError;
 
 /// A source root or a configuration file of the host, as it was before the launch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,57 +41,144 @@ impl Guard {
 /// What the guards make of a set of binds.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Protection {
-    /// The binds, each followed by those that protect what lies in it.
-    pub(crate) binds: Vec<Bind>,
+    /// The binds, each followed by what protects and what covers something in it.
+    pub(crate) mounts: Vec<Mount>,
     /// Live sources that the sandbox can read.
     pub(crate) visible: Vec<Utf8PathBuf>,
+    /// Source roots over which the snapshot must be mounted before they are bound.
+    pub(crate) covered: Vec<Guarded>,
+}
+
+impl Protection {
+    /// Whether the snapshot takes the place of any source root.
+    pub(crate) fn covers(&self) -> bool {
+        self.mounts.iter().any(|mount| matches!(mount, Mount::InPlace { .. }))
+    }
+
+    /// The binds alone.
+    pub(crate) fn into_binds(self) -> Vec<Bind> {
+        let bind = |mount| if let Mount::Bind(bind) = mount { Some(bind) } else { None };
+        self.mounts.into_iter().filter_map(bind).collect()
+    }
+
+    /// Adds the live sources in a directory that the sandbox can read as well.
+    pub(crate) fn show(&mut self, directory: &Utf8Path, guards: &[Guard]) {
+        let found = guards.iter().filter_map(|guard| guard.found.as_ref());
+        let shown = found.filter(|found| found.canonical.starts_with(directory));
+        self.visible.extend(shown.map(|found| found.canonical.clone()));
+        self.visible.sort();
+        self.visible.dedup();
+    }
+}
+
+/// The source roots in a bind, or the one that it is; of several in each other the outermost.
+fn roots_in<'a>(bind: &Bind, guards: &'a [Guard]) -> Vec<&'a Guarded> {
+    let found = guards.iter().filter_map(|guard| guard.found.as_ref());
+    let is_root =
+        |found: &&Guarded| found.kind == EntryKind::Directory && found.canonical.starts_with(&bind.source);
+    let mut roots: Vec<&Guarded> = found.filter(is_root).collect();
+    // What is above comes before what is below.
+    roots.sort_by(|a, b| a.canonical.cmp(&b.canonical));
+    roots.dedup_by(|below, above| below.canonical.starts_with(&above.canonical));
+    roots
 }
 
 /// Re-binds read-only every guarded path that a writable bind would expose, and binds each
 /// directory between the two onto itself, so that none of them can be renamed away to make room
-/// for another.
-pub(crate) fn protect(binds: Vec<Bind>, guards: &[Guard]) -> Result<Protection, BindError> {
+/// for another. With `in_place` the snapshot takes the place of every source root.
+pub(crate) fn protect(binds: Vec<Bind>, guards: &[Guard], in_place: bool) -> Result<Protection, PlanError> {
     let mut protection = Protection::default();
     for bind in binds {
+        let roots = if in_place { roots_in(&bind, guards) } else { Vec::new() };
+        protection.add(bind, guards, &roots)?;
+    }
+    protection.visible.sort();
+    protection.visible.dedup();
+    protection.covered.sort_by(|a, b| a.canonical.cmp(&b.canonical));
+    protection.covered.dedup_by(|later, earlier| later.canonical == earlier.canonical);
+    protection.check()?;
+    Ok(protection)
+}
+
+impl Protection {
+    /// Adds a bind, in which these are the roots whose place the snapshot takes.
+    fn add(&mut self, mut bind: Bind, guards: &[Guard], roots: &[&Guarded]) -> Result<(), BindError> {
         let mut inner: Vec<Bind> = Vec::new();
-        let mut bind = bind;
         for found in guards.iter().filter_map(|guard| guard.found.as_ref()) {
             if bind.source.starts_with(&found.canonical) && bind.source != found.canonical && bind.writable {
                 let (path, root) = (bind.source, found.canonical.clone());
                 return Err(BindError::InSource { path, root });
             }
             let Ok(below) = found.canonical.strip_prefix(&bind.source) else { continue };
-            protection.visible.push(found.canonical.clone());
+            let root = roots.iter().find(|root| found.canonical.starts_with(&root.canonical));
+            if root.is_none() {
+                self.visible.push(found.canonical.clone());
+            }
             if below == "" {
                 bind.writable = false;
-            } else if bind.writable {
-                inner.extend(covers(&bind, below, found.kind == EntryKind::Directory));
+            } else if bind.writable && root.is_none_or(|root| root.canonical == found.canonical) {
+                let mut covers = covers(&bind, below, found.kind == EntryKind::Directory);
+                if root.is_some() {
+                    // The snapshot in its place comes with the bind, and is read-only anyway.
+                    covers.pop();
+                }
+                inner.extend(covers);
             }
         }
-        // What is read-only wins where one guard lies on the way to another.
-        inner.sort_by(|a, b| {
-            let key = |bind: &Bind| {
-                (bind.target.as_str().split('/').map(str::to_owned).collect::<Vec<_>>(), bind.writable)
-            };
-            key(a).cmp(&key(b))
-        });
-        inner.dedup_by(|later, earlier| later.target == earlier.target);
-        let mut kept: Vec<Bind> = Vec::new();
-        for cover in inner {
-            // Below something that is read-only as a whole nothing more is needed.
-            if !kept.iter().any(|above| !above.writable && cover.target.starts_with(&above.target)) {
-                kept.push(cover);
+        let places: Vec<Mount> = roots.iter().map(|root| in_place_of(&bind, root)).collect();
+        let is_replaced = roots.iter().any(|root| root.canonical == bind.source);
+        let is_writable = bind.writable;
+        if !is_replaced {
+            self.covered.extend(roots.iter().map(|root| (*root).clone()));
+            self.mounts.push(Mount::Bind(bind));
+        }
+        if is_writable {
+            self.mounts.extend(outermost(inner).into_iter().map(Mount::Bind));
+        }
+        self.mounts.extend(places);
+        Ok(())
+    }
+
+    /// What is bound is looked for by its path, which must not lead into the snapshot.
+    fn check(&self) -> Result<(), PlanError> {
+        for mount in &self.mounts {
+            if let Mount::Bind(bind) = mount
+                && let Some(root) = self.covered.iter().find(|root| bind.source.starts_with(&root.canonical))
+            {
+                let (path, root) = (bind.source.clone(), root.canonical.clone());
+                return Err(PlanError::InPlaceBind { path, root });
             }
         }
-        let read_only = !bind.writable;
-        protection.binds.push(bind);
-        if !read_only {
-            protection.binds.extend(kept);
+        Ok(())
+    }
+}
+
+/// The mount that takes the place of a root in a bind.
+fn in_place_of(bind: &Bind, root: &Guarded) -> Mount {
+    let below = root.canonical.strip_prefix(&bind.source).unwrap_or(Utf8Path::new(""));
+    let within = below != "";
+    let target = if within { bind.target.join(below) } else { bind.target.clone() };
+    Mount::InPlace { target, root: root.canonical.clone(), within }
+}
+
+/// The covers of one bind in the order in which they are mounted, each once.
+fn outermost(mut covers: Vec<Bind>) -> Vec<Bind> {
+    // What is read-only wins where one guard lies on the way to another.
+    covers.sort_by(|a, b| {
+        let key = |bind: &Bind| {
+            (bind.target.as_str().split('/').map(str::to_owned).collect::<Vec<_>>(), bind.writable)
+        };
+        key(a).cmp(&key(b))
+    });
+    covers.dedup_by(|later, earlier| later.target == earlier.target);
+    let mut kept: Vec<Bind> = Vec::new();
+    for cover in covers {
+        // Below something that is read-only as a whole nothing more is needed.
+        if !kept.iter().any(|above| !above.writable && cover.target.starts_with(&above.target)) {
+            kept.push(cover);
         }
     }
-    protection.visible.sort();
-    protection.visible.dedup();
-    Ok(protection)
+    kept
 }
 
 fn covers(bind: &Bind, below: &Utf8Path, is_directory: bool) -> Vec<Bind> {
@@ -125,8 +214,12 @@ mod tests {
     }
 
     fn shown(protection: &Protection) -> Vec<String> {
-        let mode = |bind: &Bind| if bind.writable { "rw" } else { "ro" };
-        protection.binds.iter().map(|bind| format!("{} {}", mode(bind), bind.target)).collect()
+        let line = |mount: &Mount| match mount {
+            Mount::Bind(bind) => format!("{} {}", if bind.writable { "rw" } else { "ro" }, bind.target),
+            Mount::InPlace { target, root, within } => format!("in place {target} {root} {within}"),
+            other => panic!("{other:?}"),
+        };
+        protection.mounts.iter().map(line).collect()
     }
 
     #[test]
@@ -138,7 +231,7 @@ mod tests {
             guard("/elsewhere", EntryKind::Directory),
             Guard { path: "/ws/skillfreeze.lock".into(), found: None, route: Vec::new() },
         ];
-        let protection = protect(vec![bind("/ws", true)], &guards).unwrap();
+        let protection = protect(vec![bind("/ws", true)], &guards, false).unwrap();
         assert_eq!(
             shown(&protection),
             [
@@ -151,18 +244,51 @@ mod tests {
             ]
         );
         assert_eq!(protection.visible, ["/ws/.agents/skills", "/ws/.claude/skills", "/ws/skillfreeze.toml"]);
-        assert!(!protection.binds[5].is_directory);
+        assert!(matches!(&protection.mounts[5], Mount::Bind(bind) if !bind.is_directory));
     }
 
     #[test]
     fn nested_guards_and_whole_binds() {
         let guards = [guard("/ws/a/b", EntryKind::Directory), guard("/ws/a", EntryKind::Directory)];
-        assert_eq!(shown(&protect(vec![bind("/ws", true)], &guards).unwrap()), ["rw /ws", "ro /ws/a"]);
-        assert_eq!(shown(&protect(vec![bind("/ws/a", true)], &guards).unwrap()), ["ro /ws/a"]);
-        assert_eq!(shown(&protect(vec![bind("/ws", false)], &guards).unwrap()), ["ro /ws"]);
-        let error = protect(vec![bind("/ws/a/c", true)], &guards).unwrap_err();
+        assert_eq!(shown(&protect(vec![bind("/ws", true)], &guards, false).unwrap()), ["rw /ws", "ro /ws/a"]);
+        assert_eq!(shown(&protect(vec![bind("/ws/a", true)], &guards, false).unwrap()), ["ro /ws/a"]);
+        assert_eq!(shown(&protect(vec![bind("/ws", false)], &guards, false).unwrap()), ["ro /ws"]);
+        let error = protect(vec![bind("/ws/a/c", true)], &guards, false).unwrap_err();
         assert_eq!(error.code(), "bind-in-source");
-        assert!(protect(vec![bind("/ws/a/c", false)], &guards).is_ok());
-        assert_eq!(shown(&protect(vec![bind("/ws/ab", true)], &guards).unwrap()), ["rw /ws/ab"]);
+        assert!(protect(vec![bind("/ws/a/c", false)], &guards, false).is_ok());
+        assert_eq!(shown(&protect(vec![bind("/ws/ab", true)], &guards, false).unwrap()), ["rw /ws/ab"]);
+    }
+
+    #[test]
+    fn the_snapshot_takes_the_place_of_roots() {
+        let guards = [
+            guard("/ws/.agents/skills", EntryKind::Directory),
+            guard("/ws/.claude/skills", EntryKind::Directory),
+            guard("/ws/.claude/skills/deep", EntryKind::Directory),
+            guard("/ws/.claude/skills/file", EntryKind::File),
+            guard("/ws/skillfreeze.toml", EntryKind::File),
+            guard("/elsewhere", EntryKind::Directory),
+        ];
+        let writable = protect(vec![bind("/ws", true)], &guards, true).unwrap();
+        let places = [
+            "in place /ws/.agents/skills /ws/.agents/skills true",
+            "in place /ws/.claude/skills /ws/.claude/skills true",
+        ];
+        let expected = ["rw /ws", "rw /ws/.agents", "rw /ws/.claude", "ro /ws/skillfreeze.toml"];
+        assert_eq!(shown(&writable), [&expected[..], &places].concat());
+        assert_eq!(writable.visible, ["/ws/skillfreeze.toml"]);
+        let covered: Vec<_> = writable.covered.iter().map(|root| root.canonical.as_str()).collect();
+        assert_eq!(covered, ["/ws/.agents/skills", "/ws/.claude/skills"]);
+        assert_eq!(shown(&protect(vec![bind("/ws", false)], &guards, true).unwrap())[1..], places);
+
+        let itself = protect(vec![bind("/ws/.claude/skills", true)], &guards, true).unwrap();
+        assert_eq!(shown(&itself), ["in place /ws/.claude/skills /ws/.claude/skills false"]);
+        assert!(itself.covered.is_empty() && itself.visible.is_empty() && itself.covers());
+        assert!(!protect(vec![bind("/ws/src", true)], &guards, true).unwrap().covers());
+
+        // The path of what is bound leads into the snapshot, once that is there.
+        let inside = vec![bind("/ws", true), bind("/ws/.claude/skills/deep", false)];
+        let error = protect(inside, &guards[..2], true).unwrap_err();
+        assert_eq!(error.code(), "in-place-bind");
     }
 }

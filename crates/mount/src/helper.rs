@@ -20,17 +20,22 @@ use rustix::fs::{CWD, Mode};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, getpid, kill_current_process_group, pidfd_open, set_child_subreaper,
+    Pid, PidfdFlags, Signal, getpgid, getpid, getppid, kill_current_process_group, pidfd_open,
+    set_child_subreaper,
 };
 
+use crate::cover::cover;
 use crate::failed::{Failed, during, unavailable};
 use crate::landlock::descendants;
 use crate::namespaces::{enter_namespaces, make_private};
 use crate::parent::{die_with_main, refuse_orphan};
 use crate::private;
-use crate::protocol::{HelperPlan, INNER, Identity, InnerPlan, Numbers, Report, SealPlan, receive, replace};
+use crate::protocol::{
+    Covered, HelperPlan, INNER, Identity, InnerPlan, Numbers, Report, SealPlan, receive, replace,
+};
 use crate::signals;
 use crate::stage::{self, Size};
+use crate::terminal;
 
 /// Runs the helper; ends with bubblewrap, or by failing.
 pub(crate) fn run(numbers: Numbers) -> i32 {
@@ -62,17 +67,20 @@ struct Sandbox {
     is_bubblewrap: bool,
     /// A directory for this launch alone.
     private: Option<Utf8PathBuf>,
+    /// The process group of `main`, if the command has its terminal.
+    lender: Option<Pid>,
 }
 
-/// Waits for the end of the sandbox; ends all that is in it if `main` ends before.
+/// Waits for the end of the sandbox; ends all that is in it if `main` ends before, and gives the terminal
+/// that the command has back to the group of `main`.
 fn stay_beside(sandbox: Sandbox, control: &OwnedFd) -> i32 {
-    let Sandbox { mut child, is_bubblewrap, private } = sandbox;
+    let Sandbox { mut child, is_bubblewrap, private, lender } = sandbox;
     match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
         Ok(end) => {
             // Only `main` writes there, so that nobody does when it is gone.
             let mut waiting = [PollFd::new(&end, PollFlags::IN), PollFd::new(control, PollFlags::empty())];
             while matches!(poll(&mut waiting, None), Ok(0) | Err(Errno::INTR)) {}
-            if waiting[0].revents().is_empty() && is_bubblewrap {
+            if waiting[0].revents().is_empty() && is_bubblewrap && !lender.is_some_and(terminal::end_for) {
                 // This process is one of the group.
                 let _ = kill_current_process_group(Signal::KILL);
             }
@@ -86,17 +94,26 @@ fn stay_beside(sandbox: Sandbox, control: &OwnedFd) -> i32 {
         let _ = private.map(|path| private::remove(&path));
         return 0;
     }
-    child.wait().map_or(125, |_| 0)
+    let ended = child.wait();
+    if let Some(lender) = lender {
+        // `main` may be killed before it does so itself.
+        terminal::give_back(lender, 0);
+    }
+    ended.map_or(125, |_| 0)
 }
 
 fn start_sandbox(numbers: Numbers, report: &File, control: &OwnedFd) -> Result<Sandbox, Failed> {
     die_with_main(true)?;
     let plan: HelperPlan = receive(numbers.helper_plan()).map_err(during("reading the plan"))?;
+    let lender = getppid().filter(|_| plan.terminal).and_then(|main| getpgid(Some(main)).ok());
     if let Some(at) = &plan.stage {
         let snapshot =
             skillfreeze_sys::inherited(numbers.snapshot()).map_err(during("taking the snapshot"))?;
         match &plan.seal {
-            Some(seal) => seal_at(at, snapshot, seal, plan.identity.is_some(), numbers, report)?,
+            Some(seal) => {
+                let stage = seal_at(at, snapshot, seal, plan.identity.is_some(), numbers, report)?;
+                cover_all(&plan.covered, &stage)?;
+            }
             None => mount_at(at, snapshot)?,
         }
     }
@@ -145,7 +162,7 @@ fn start_sandbox(numbers: Numbers, report: &File, control: &OwnedFd) -> Result<S
     for number in numbers.all(plan.binds).chain(plan.keep).filter(|number| !own.contains(number)) {
         drop(skillfreeze_sys::inherited(number));
     }
-    Ok(Sandbox { child, is_bubblewrap: plan.bubblewrap.is_some(), private: plan.private })
+    Ok(Sandbox { child, is_bubblewrap: plan.bubblewrap.is_some(), private: plan.private, lender })
 }
 
 /// Fills a stage with the snapshot, hashing what is written, and makes it read-only for good.
@@ -156,7 +173,7 @@ fn seal_at(
     is_root: bool,
     numbers: Numbers,
     report: &File,
-) -> Result<(), Failed> {
+) -> Result<OwnedFd, Failed> {
     let size = Size { bytes: seal.bytes, inodes: seal.inodes };
     let stage = enter_namespaces(is_root)
         .and_then(|()| stage::make(at, size).map_err(during("mounting the stage")))
@@ -178,7 +195,18 @@ fn seal_at(
     inner.identity = Some(stage::identity(&stage).map_err(during("looking at the stage"))?);
     replace(numbers.inner_plan(), "inner-plan", &inner).map_err(during("passing the plan on"))?;
     let told = Report::Sealed { files: check.files, bytes: check.bytes };
-    told.send(report).map_err(during("reporting"))
+    told.send(report).map_err(during("reporting"))?;
+    Ok(stage)
+}
+
+/// Mounts the stage in the place of source roots as well.
+fn cover_all(roots: &[Covered], stage: &OwnedFd) -> Result<(), Failed> {
+    for root in roots {
+        cover(root, stage).map_err(|error| {
+            Failed::Told(Report::InPlaceFailed { message: format!("`{}`: {error}", root.root) })
+        })?;
+    }
+    Ok(())
 }
 
 /// Mounts the very directory that was hashed where the command's user can reach it: below a directory

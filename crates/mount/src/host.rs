@@ -5,8 +5,10 @@
 #![expect(clippy::disallowed_methods, reason = "answers questions about paths of the host")]
 mod bubblewrap;
 mod guarded;
+#[cfg(target_os = "linux")]
 mod program;
 mod resolved;
+mod rootfs;
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -17,6 +19,7 @@ use skillfreeze_manifest::EntryKind;
 pub use self::bubblewrap::{Bubblewrap, BubblewrapChoice, BubblewrapError};
 #[cfg(target_os = "linux")]
 pub(crate) use self::program::canonical_program;
+pub use self::rootfs::{Rootfs, RootfsError};
 use crate::backend::Backend;
 use crate::bind::{Bind, BindError};
 use crate::memory;

@@ -20,8 +20,8 @@ use rustix::process::{
 
 use crate::landlock::Enclosed;
 use crate::probe::ProbeError;
-use crate::protocol::{InnerPlan, Numbers, Report, receive};
-use crate::{opened, selfcheck};
+use crate::protocol::{FOREGROUND, Ground, InnerPlan, Numbers, Report, receive};
+use crate::{opened, selfcheck, terminal};
 
 /// Runs the inner process; its status means nothing, the reports say it all.
 pub(crate) fn run(numbers: Numbers) -> i32 {
@@ -82,9 +82,13 @@ fn supervise(plan: &InnerPlan, numbers: Numbers, report: &File, control: File) -
     let command = start(plan, enclosed)
         .map_err(|error| Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) })?;
     tell(Report::Started)?;
+    let stopped = |signal| {
+        // If `main` is gone, so is the sandbox.
+        let _ = Report::Stopped { signal }.send(report);
+    };
     let ended = match relay_signals(control, command, enclosed) {
         Ok(abandoned) => {
-            let ended = reap_until(command);
+            let ended = reap_until(command, plan.terminal.is_some().then_some(&stopped));
             if abandoned.load(Ordering::SeqCst) {
                 // It did not end, it was ended.
                 std::process::exit(125);
@@ -124,7 +128,11 @@ fn start(plan: &InnerPlan, enclosed: Option<Enclosed>) -> io::Result<Pid> {
     if let Some(enclosed) = enclosed {
         enclosed.keep_inside(&mut command)?;
     }
-    let child = command.process_group(0).spawn()?;
+    command.process_group(0);
+    if plan.terminal == Some(Ground::Foreground) {
+        skillfreeze_sys::take_terminal(&mut command);
+    }
+    let child = command.spawn()?;
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     id.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
@@ -137,7 +145,10 @@ fn relay_signals(mut control: File, command: Pid, enclosed: Option<Enclosed>) ->
     let relay = move || {
         let mut number = [0];
         while control.read_exact(&mut number).is_ok() {
-            if let Ok(signal) = Signal::try_from(i32::from(number[0])) {
+            if number[0] == FOREGROUND {
+                // A terminal that is gone is for the command to notice.
+                let _ = terminal::make_foreground(command);
+            } else if let Ok(signal) = Signal::try_from(i32::from(number[0])) {
                 // The command may have ended just now.
                 let _ = killpg(nix::unistd::Pid::from_raw(command.as_raw_nonzero().get()), signal);
             }
@@ -153,15 +164,20 @@ fn relay_signals(mut control: File, command: Pid, enclosed: Option<Enclosed>) ->
 }
 
 /// Reaps every child, also those that the command left behind, until the command itself has ended.
-fn reap_until(command: Pid) -> Report {
+/// Tells `stopped` each time that it is stopped.
+fn reap_until(command: Pid, stopped: Option<&dyn Fn(i32)>) -> Report {
+    let options = if stopped.is_some() { WaitOptions::UNTRACED } else { WaitOptions::empty() };
     loop {
-        match wait(WaitOptions::empty()) {
+        match wait(options) {
             Ok(Some((pid, status))) if pid == command => {
                 if let Some(status) = status.exit_status() {
                     return Report::Exited { status };
                 }
                 if let Some(signal) = status.terminating_signal() {
                     return Report::Killed { signal };
+                }
+                if let (Some(signal), Some(stopped)) = (status.stopping_signal(), stopped) {
+                    stopped(signal);
                 }
             }
             Ok(_) | Err(Errno::INTR) => {}

@@ -116,7 +116,8 @@ impl Enclosure {
                     rules = allow(rules, handle, reading())?;
                 }
                 // Nothing is mounted.
-                Mount::Link { .. } | Mount::Tmpfs { .. } | Mount::ReadOnly { .. } => {}
+                Mount::Link { .. } | Mount::InPlace { .. } | Mount::Tmpfs { .. } | Mount::ReadOnly { .. } => {
+                }
             }
         }
         Ok(rules)

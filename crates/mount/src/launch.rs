@@ -6,7 +6,7 @@ mod processes;
 
 use std::os::fd::OwnedFd;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use skillfreeze_manifest::Progress;
 
 use crate::exit::Exit;
@@ -83,7 +83,8 @@ impl Launch {
         let plan = LaunchPlan::new(&verified, &request, host)?;
         let LaunchRequest { require: required, seal, mut guards, .. } = request;
         // What the command cannot reach, it cannot have changed.
-        guards.retain(|guard| plan.binds().any(|bind| guard.is_exposed_by(bind)));
+        // What the snapshot covers is uncovered where somebody else exchanges it.
+        guards.retain(|guard| plan.covers(guard) || plan.binds().any(|bind| guard.is_exposed_by(bind)));
         let kernel = host.kernel.clone();
         Ok(Self { verified, plan, required, seal, guards, kernel, memory: host.memory, caller: None })
     }
@@ -145,7 +146,8 @@ impl Launch {
 
     fn planned(&self, run: &str) -> Event {
         let LaunchPlan { snapshot, integrity, how, .. } = self.plan;
-        Event::Planned { run: run.to_owned(), snapshot, integrity, how, scope: Scope::Sandbox }
+        let in_place = self.plan.places().skip(1).map(Utf8Path::to_owned).collect();
+        Event::Planned { run: run.to_owned(), snapshot, integrity, how, scope: Scope::Sandbox, in_place }
     }
 
     /// Checks again after the end: every byte, and the places that skills come from.

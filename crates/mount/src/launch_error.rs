@@ -30,6 +30,9 @@ pub enum LaunchError {
         /// Which stream.
         name: &'static str,
     },
+    /// Standard input is no terminal that could be lent to the command.
+    #[error("standard input is not the terminal of this session")]
+    NoTerminal(#[source] io::Error),
     /// The helper, or the first process inside, could not do its part.
     #[error("cannot start the sandbox: {doing}: {message}")]
     Helper {
@@ -58,6 +61,12 @@ pub enum LaunchError {
         /// What the helper was doing.
         doing: String,
         /// What the system said.
+        message: String,
+    },
+    /// The stage cannot be mounted in the place of the source roots.
+    #[error("the snapshot cannot be mounted in the place of its sources: {message}")]
+    InPlace {
+        /// Why.
         message: String,
     },
     /// bubblewrap does not take as many files one by one.
@@ -151,9 +160,11 @@ impl LaunchError {
             Self::Record(_) => "record-not-written",
             Self::Start { .. } | Self::Helper { .. } => "sandbox-start",
             Self::Directory { .. } => "stream-directory",
+            Self::NoTerminal(_) => "terminal-missing",
             Self::Refused { refusal, .. } => refusal.code,
             Self::Bubblewrap { .. } => "bwrap-failed",
             Self::StageUnavailable { .. } => "seal-unavailable",
+            Self::InPlace { .. } => "in-place-unavailable",
             Self::TooManyFiles { .. } => "seal-too-many-files",
             Self::TooManyDescriptors { .. } => "descriptor-limit",
             Self::Plan(error) => error.code(),

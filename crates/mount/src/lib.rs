@@ -12,8 +12,8 @@
 //! * `inner` is the first process inside: it checks that the sandbox is what was planned, starts the
 //!   command, relays signals and reaps. Where there are no namespaces it encloses itself by Landlock.
 //!
-//! A command that brings its own sandbox is started by [`SealedCommand::run`]: `sealer` seals the snapshot
-//! at its own path and becomes the command.
+//! A command that brings its own sandbox is started by `SealedCommand::run`, on Linux: `sealer` seals the
+//! snapshot at its own path and becomes the command.
 //!
 //! All but `main` are the calling program itself, started again, so its `main` begins with [`init`].
 //! [`Launch::command`] gives `main` a process of its own too, which the caller starts with the streams it
@@ -55,9 +55,13 @@ mod bind;
 #[cfg(target_os = "linux")]
 mod bubblewrap;
 #[cfg(target_os = "linux")]
+mod cover;
+#[cfg(target_os = "linux")]
 mod daemon;
 #[cfg(target_os = "linux")]
 mod descriptors;
+#[cfg(target_os = "linux")]
+mod elf;
 mod exit;
 #[cfg(target_os = "linux")]
 mod failed;
@@ -115,6 +119,8 @@ mod stage;
 mod status;
 #[cfg(target_os = "linux")]
 mod supervisor;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod verify;
 
 pub use alias::{AliasError, Aliases, FrozenFile, expand_argument};
@@ -126,7 +132,7 @@ pub use guard::{Guard, Guarded};
 pub use handoff::{
     HANDOFF_SCHEMA, Handoff, HandoffLease, HandoffMount, HandoffNote, HandoffRequest, words_text,
 };
-pub use host::{Bubblewrap, BubblewrapChoice, BubblewrapError, Host, SystemEntry};
+pub use host::{Bubblewrap, BubblewrapChoice, BubblewrapError, Host, Rootfs, RootfsError, SystemEntry};
 pub use integrity::{Integrity, Method, STRONGEST, Sandbox, Scope, Seal, UnknownName};
 pub use launch::{Ended, Launch, Session};
 pub use launch_error::LaunchError;

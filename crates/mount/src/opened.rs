@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::thread;
 
 use camino::Utf8Path;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
@@ -100,6 +101,14 @@ impl Opened {
     /// What the record says.
     pub(crate) fn record(&self) -> OpenedRecord {
         OpenedRecord { complete: self.is_complete, files: self.files.iter().cloned().collect() }
+    }
+
+    /// Is told nothing any more. The kernel takes some ten milliseconds to forget the watches, for which
+    /// nobody needs to wait.
+    pub(crate) fn close(&mut self) {
+        let notices = self.notices.take();
+        // Without a thread to be had, it is waited for.
+        let _ = thread::Builder::new().spawn(move || drop(notices));
     }
 
     fn event(&self, mut files: Vec<String>) -> Event {

@@ -6,6 +6,7 @@ mod environment;
 #[cfg(target_os = "linux")]
 mod landlock;
 mod mounts;
+mod root;
 mod seatbelt;
 mod user;
 
@@ -23,10 +24,12 @@ use self::environment::{HOME, check_names, own_places, plan_environment};
 pub(crate) use self::environment::{INTEGRITY_VARIABLE, is_variable_name};
 pub use self::mounts::Mount;
 use self::mounts::plan_mounts;
+use self::root::Root;
 use self::user::choose_user;
 use crate::alias::expand_argument;
 use crate::backend::Backend;
 use crate::bind::{Bind, normal_target};
+use crate::guard::{Guard, Protection};
 use crate::host::{Bubblewrap, Host};
 use crate::integrity::{Integrity, Method, STRONGEST, Sandbox, Seal};
 use crate::plan_error::PlanError;
@@ -68,11 +71,16 @@ pub struct LaunchPlan {
     pub user: (u32, u32),
     /// Whether the caller is root, so that the helper must become `user` before bubblewrap starts.
     pub drops_privileges: bool,
+    /// Whether the command has the caller's terminal.
+    pub terminal: bool,
     /// Where the command starts.
     pub working_directory: Utf8PathBuf,
     /// The command.
     #[serde(serialize_with = "lossy_list", deserialize_with = "plain_list")]
     pub command: Vec<OsString>,
+    /// The directory that the sandbox has as its root instead of this machine's, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rootfs: Option<Utf8PathBuf>,
     /// The names of the directories.
     pub names: Names,
     /// Descriptors that the command keeps.
@@ -122,6 +130,23 @@ impl LaunchPlan {
         })
     }
 
+    /// Where the sandbox sees the snapshot, `$SKILLS_DIR` first, then the source roots that it covers.
+    pub fn places(&self) -> impl Iterator<Item = &Utf8Path> {
+        let covered = self.mounts.iter().filter_map(|mount| match mount {
+            Mount::InPlace { target, .. } => Some(target.as_path()),
+            _ => None,
+        });
+        std::iter::once(self.names.skills_dir.as_path()).chain(covered)
+    }
+
+    /// Whether the helper must mount the snapshot over what was found at a guarded path.
+    pub(crate) fn covers(&self, guard: &Guard) -> bool {
+        let found = guard.found.as_ref().map(|found| &found.canonical);
+        let is_it =
+            |mount: &Mount| matches!(mount, Mount::InPlace { root, within: true, .. } if Some(root) == found);
+        self.mounts.iter().any(is_it)
+    }
+
     /// The directory of the host that is made for this launch alone, where there is one.
     pub(crate) fn private(&self) -> Option<Utf8PathBuf> {
         at_host::private_directory(self)
@@ -141,10 +166,15 @@ impl LaunchPlan {
             #[cfg(target_os = "linux")]
             Sandbox::Landlock => return landlock::plan(snapshot, request, host, kind_at),
             Sandbox::Seatbelt => return seatbelt::plan(snapshot, request, host, kind_at),
-            _ => {}
+            Sandbox::Auto | Sandbox::Bubblewrap if cfg!(target_os = "linux") => {}
+            sandbox => return Err(PlanError::Sandbox { sandbox }),
         }
         if let Some(required) = request.require.filter(|required| *required > STRONGEST) {
             return Err(PlanError::Integrity { required, available: STRONGEST });
+        }
+        #[cfg(target_os = "linux")]
+        if request.terminal && !crate::filter::is_known_here() {
+            return Err(PlanError::Terminal);
         }
         let Some(bubblewrap) = host.bubblewrap.clone() else {
             return Err(PlanError::Sandbox { sandbox: Sandbox::Bubblewrap });
@@ -161,16 +191,21 @@ impl LaunchPlan {
             }
             (None, Some(Integrity::ReadOnly | Integrity::Checked)) => (Integrity::ReadOnly, Method::Bind),
         };
+        if request.in_place && how != Method::StagedTmpfs {
+            return Err(PlanError::InPlace { how });
+        }
         check_memory(how, snapshot.memory, host.memory)?;
         let names = Names {
             skills_dir: normal_target(request.names.skills_dir.clone())?,
             extensions_dir: normal_target(request.names.extensions_dir.clone())?,
             ..request.names.clone()
         };
-        check_names(&names, host)?;
+        let root = Root::of(request, &names, host);
+        check_names(&names, &root)?;
         let mut warnings = Vec::new();
         let user = choose_user(request, host, &mut warnings)?;
-        let (binds, live_sources_visible) = plan_binds(&snapshot, request, &names, host, kind_at)?;
+        let Protection { mounts: binds, visible: live_sources_visible, .. } =
+            plan_binds(&snapshot, request, &names, &root, kind_at)?;
         if !live_sources_visible.is_empty() {
             warnings.push(PlanWarning::LiveSourcesVisible { paths: live_sources_visible.clone() });
         }
@@ -181,16 +216,18 @@ impl LaunchPlan {
             integrity,
             how,
             backend: Backend::Bubblewrap(bubblewrap),
-            mounts: plan_mounts(request, &names, host, binds),
+            mounts: plan_mounts(request, &names, root, binds),
             environment: plan_environment(request, &names, integrity, own_places())?,
             network: request.network,
             user,
             drops_privileges: host.user.0 == 0,
+            terminal: request.terminal,
             working_directory: request
                 .workspace
                 .as_ref()
                 .map_or_else(|| HOME.into(), |bind| bind.target.clone()),
             command: command_of(request, &names),
+            rootfs: request.rootfs.as_ref().map(|rootfs| rootfs.path.clone()),
             names,
             keep: request.keep.clone(),
             live_sources_visible,

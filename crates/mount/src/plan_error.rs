@@ -5,7 +5,7 @@ use std::io;
 use camino::Utf8PathBuf;
 
 use crate::bind::BindError;
-use crate::integrity::{Integrity, Sandbox};
+use crate::integrity::{Integrity, Method, Sandbox};
 
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +28,9 @@ pub enum PlanError {
         /// What was asked for.
         sandbox: Sandbox,
     },
+    /// There is no filter here that keeps a command from typing into the caller's terminal.
+    #[error("the command cannot have the terminal on this kind of processor")]
+    Terminal,
     /// The sandbox cannot seal, and nobody said that less will do.
     #[error(
         "the sandbox `{sandbox}` gives integrity `read-only`, which is to be asked for with `--require read-only`"
@@ -46,6 +49,12 @@ pub enum PlanError {
         found: u32,
         /// The least that will do.
         needed: u32,
+    },
+    /// Without mounts and sessions of its own a sandbox cannot give this.
+    #[error("the sandbox `landlock` cannot give the command {what}")]
+    LandlockCannot {
+        /// What was asked for.
+        what: &'static str,
     },
     /// Without mounts everything is where it is on the host.
     #[error("`{path}` cannot be at `{target}`: the sandbox `landlock` mounts nothing")]
@@ -97,6 +106,35 @@ pub enum PlanError {
         store: Utf8PathBuf,
         /// The directory of the system.
         shown: Utf8PathBuf,
+    },
+    /// The directory that is to be the root is, holds or lies in something that the command can write.
+    #[error("the root `{path}` is, holds or lies in `{bind}`, which the command can write")]
+    RootfsWritable {
+        /// The root directory.
+        path: Utf8PathBuf,
+        /// What is bound.
+        bind: Utf8PathBuf,
+    },
+    /// The snapshot cannot be mounted over the source roots with this way to keep it as it is.
+    #[error(
+        "the snapshot can be mounted in place of its sources with `staged-tmpfs` alone, not with `{how}`"
+    )]
+    InPlace {
+        /// The way that was asked for.
+        how: Method,
+    },
+    /// The command is lent no source root over which the snapshot could be mounted.
+    #[error(
+        "there is no source of skills in what the command is lent, so nothing to mount the snapshot over"
+    )]
+    InPlaceNothing,
+    /// What is to be bound lies in a source root over which the snapshot is mounted.
+    #[error("cannot bind `{path}`: the snapshot is mounted over `{root}`")]
+    InPlaceBind {
+        /// What is to be bound.
+        path: Utf8PathBuf,
+        /// The source root.
+        root: Utf8PathBuf,
     },
     /// A path of the host leads nowhere.
     #[error("`{}` leads nowhere", .path.as_str().escape_debug())]
@@ -150,9 +188,11 @@ impl PlanError {
             Self::NoCommand => "no-command",
             Self::Integrity { .. } => "integrity-unavailable",
             Self::Sandbox { .. } => "sandbox-unavailable",
+            Self::Terminal => "terminal-unsupported",
             Self::NotSealed { .. } => "integrity-unavailable",
             Self::NoLandlock => "landlock-missing",
             Self::LandlockTooOld { .. } => "landlock-too-old",
+            Self::LandlockCannot { .. } => "landlock-cannot",
             Self::LandlockElsewhere { .. } => "landlock-elsewhere",
             Self::LandlockSourceExposed { .. } => "landlock-source-exposed",
             Self::LandlockReadOnly { .. } => "landlock-read-only",
@@ -161,6 +201,10 @@ impl PlanError {
             Self::UserRoot => "user-root",
             Self::UserOther { .. } => "user-not-permitted",
             Self::StoreShown { .. } => "store-shown",
+            Self::RootfsWritable { .. } => "rootfs-writable",
+            Self::InPlace { .. } => "in-place-unavailable",
+            Self::InPlaceNothing => "in-place-nothing",
+            Self::InPlaceBind { .. } => "in-place-bind",
             Self::Unresolved { .. } => "not-found",
             Self::Uncarried { .. } => "plan-path",
             Self::Variable { .. } => "environment-name",

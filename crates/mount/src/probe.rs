@@ -3,17 +3,15 @@
 //! Every probe is harmless if it succeeds where it should fail. They ask the mount before the
 //! modes: on a writable mount most of them would fail too, but with `EACCES`.
 
-use std::fs::File;
-use std::io::Read as _;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
+mod filesystem;
+
+use std::os::fd::{AsFd, BorrowedFd};
 
 use camino::Utf8Path;
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, StatVfsMountFlags, StatxFlags, chmodat, fstatvfs, mkdirat, openat, renameat,
-    statat, statx, unlinkat,
+    AtFlags, Mode, OFlags, StatVfsMountFlags, chmodat, fstatvfs, mkdirat, openat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, mount_remount};
 
 /// A name that no snapshot holds.
 const ABSENT: &str = ".skillfreeze-probe";
@@ -59,12 +57,10 @@ pub fn probe_read_only(directory: impl AsFd, file: &Utf8Path) -> Result<Probed, 
         return Err(fail("mount-writable", "it is not mounted read-only".to_owned()));
     }
     let mut probes = probe_mount(directory, file)?;
-    let filesystem_read_only = is_read_only_as_a_whole(directory);
+    let filesystem_read_only = filesystem::is_read_only(directory);
     // Where only the mount is read-only, this would make the file system of others so.
     if filesystem_read_only {
-        let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
-        let kept = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
-        expect("remount", mount_remount(path, kept, c""), |errno| errno == Errno::PERM)?;
+        filesystem::probe(directory)?;
         probes += 1;
     }
     Ok(Probed { probes, noexec: flags.contains(StatVfsMountFlags::NOEXEC), filesystem_read_only })
@@ -109,35 +105,11 @@ pub(crate) fn expect(
     }
 }
 
-/// Whether the kernel's list of mounts has the file system of a directory as read-only.
-fn is_read_only_as_a_whole(directory: BorrowedFd<'_>) -> bool {
-    let Ok(found) = statx(directory, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID) else { return false };
-    let list = openat(CWD, "/proc/self/mountinfo", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-    let mut text = Vec::new();
-    let is_read = list.is_ok_and(|list| File::from(list).read_to_end(&mut text).is_ok());
-    is_read && is_read_only_in(&String::from_utf8_lossy(&text), found.stx_mnt_id)
-}
-
-/// The same, of a mount by its number: the options of the file system are the last field.
-fn is_read_only_in(list: &str, mount: u64) -> bool {
-    let number = mount.to_string();
-    let line = list.lines().find(|line| line.split(' ').next() == Some(&number));
-    let options = line.and_then(|line| line.rsplit(' ').next());
-    options.is_some_and(|options| options.split(',').any(|option| option == "ro"))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use rustix::fs::CWD;
 
-    #[test]
-    fn a_file_system_is_told_from_a_mount_of_it() {
-        let list = "85 65 0:39 / /s rw,nosuid - tmpfs skillfreeze ro,size=100k\n\
-                    8 65 0:40 / /t ro,nosuid - ext4 /dev/root rw,error=ro\n";
-        for (mount, is_read_only) in [(85, true), (8, false), (5, false)] {
-            assert_eq!(is_read_only_in(list, mount), is_read_only, "{mount}");
-        }
-    }
+    use super::*;
 
     #[test]
     fn a_writable_directory_is_told() {

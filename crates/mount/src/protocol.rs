@@ -17,6 +17,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use skillfreeze_manifest::{Digest, Fault, SkillId};
 
+use crate::guard::Guarded;
+
 use crate::landlock::Enclosure;
 
 /// The first argument of the program when it is started as `main` of a launch alone.
@@ -28,6 +30,8 @@ pub(crate) const INNER: &str = "__skillfreeze-inner";
 
 /// The first argument of the program when it is started as `sealer`.
 pub(crate) const SEALER: &str = "__skillfreeze-sealer";
+/// The byte of the pipe with signals that makes the command's group the terminal's foreground group.
+pub(crate) const FOREGROUND: u8 = 0;
 
 /// The numbers of the descriptors that a launch hands down.
 ///
@@ -139,6 +143,25 @@ pub(crate) struct HelperPlan {
     pub(crate) seal: Option<SealPlan>,
     /// Whom to become first, when root has started it.
     pub(crate) identity: Option<Identity>,
+    /// Source roots over which to mount the stage as well.
+    pub(crate) covered: Vec<Covered>,
+    /// Whether the command has the caller's terminal.
+    pub(crate) terminal: bool,
+}
+
+/// A source root over which the stage is mounted.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Covered {
+    /// Its canonical path.
+    pub(crate) root: Utf8PathBuf,
+    /// Its device and inode.
+    pub(crate) identity: (u64, u64),
+}
+
+impl From<Guarded> for Covered {
+    fn from(Guarded { canonical, identity, .. }: Guarded) -> Self {
+        Self { root: canonical, identity }
+    }
 }
 
 /// What is staged.
@@ -185,6 +208,15 @@ pub(crate) struct Identity {
     pub(crate) group: u32,
 }
 
+/// Where a command that has the caller's terminal begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Ground {
+    /// It gets what is typed.
+    Foreground,
+    /// It is stopped when it reads.
+    Background,
+}
+
 /// What the first process inside the sandbox does.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct InnerPlan {
@@ -200,12 +232,16 @@ pub(crate) struct InnerPlan {
     pub(crate) user: (u32, u32),
     /// Where the snapshot is mounted.
     pub(crate) skills_dir: Utf8PathBuf,
+    /// Where else.
+    pub(crate) in_place: Vec<Utf8PathBuf>,
     /// Device and inode of the directory that was hashed, where that is what is mounted.
     pub(crate) identity: Option<(u64, u64)>,
     /// The digest of the manifest in it.
     pub(crate) manifest: Digest,
     /// The packages in it.
     pub(crate) skills: Vec<SkillId>,
+    /// Where the command begins, if it has the caller's terminal.
+    pub(crate) terminal: Option<Ground>,
     /// The directories in it whose files' opening is to be told; none where nobody is to be told.
     pub(crate) watched: Vec<String>,
     /// What the process is to enclose itself in, where nothing encloses it.
@@ -220,6 +256,8 @@ pub(crate) enum Report {
     HelperFailed { doing: String, message: String },
     /// No stage can be mounted here; nothing else was tried.
     StageUnavailable { doing: String, message: String },
+    /// The stage cannot be mounted over a source root.
+    InPlaceFailed { message: String },
     /// The stage holds the snapshot, every byte of it hashed while it was written.
     Sealed { files: u64, bytes: u64 },
     /// What was to be sealed does not match its manifest.
@@ -239,6 +277,8 @@ pub(crate) enum Report {
     NotStarted { errno: i32 },
     /// The command runs; the sealer says so just before it becomes the command.
     Started,
+    /// A signal has stopped it; told only where it has the caller's terminal.
+    Stopped { signal: i32 },
     /// It ended by itself.
     Exited { status: i32 },
     /// A signal ended it.
@@ -300,9 +340,11 @@ mod tests {
             descriptors: Some(1024),
             user: (1, 1),
             skills_dir: "/skills".into(),
+            in_place: Vec::new(),
             identity: Some((1, 2)),
             manifest: Digest::of(b""),
             skills: Vec::new(),
+            terminal: None,
             watched: Vec::new(),
             enclosure: None,
         };

@@ -149,6 +149,12 @@ pub struct LaunchRecord {
     pub network: Option<Network>,
     /// The numeric user and group of the command.
     pub user: (u32, u32),
+    /// The directory that it had as its root instead of this machine's, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rootfs: Option<Utf8PathBuf>,
+    /// Whether it had the caller's terminal.
+    #[serde(default)]
+    pub terminal: bool,
     /// The names of its environment variables, not their values.
     pub environment: Vec<String>,
     /// The digest of the program and its arguments, each ended by a NUL.
@@ -174,6 +180,8 @@ impl LaunchRecord {
             mounts: Some(plan.mounts.clone()),
             network: Some(plan.network),
             user: plan.user,
+            rootfs: plan.rootfs.clone(),
+            terminal: plan.terminal,
             environment: names(plan.environment.keys()),
             argv_digest: argv_digest(&plan.command),
             working_directory: plan.working_directory.clone(),

@@ -12,7 +12,7 @@ pub struct Refusal {
 }
 
 /// Messages of bubblewrap by a part that its versions share; the first that fits counts.
-const REFUSALS: [(&str, Refusal); 9] = [
+const REFUSALS: [(&str, Refusal); 10] = [
     (
         "setting up uid map: Permission denied",
         Refusal {
@@ -80,6 +80,14 @@ const REFUSALS: [(&str, Refusal); 9] = [
         },
     ),
     (
+        "error while loading shared libraries",
+        Refusal {
+            code: "program-not-executable",
+            sentence: "this program, which is the first process of the sandbox, does not find its libraries there",
+            fix: "use a static build of it, which needs nothing of the sandbox's root (`scripts/release` makes one)",
+        },
+    ),
+    (
         "Can't find source path",
         Refusal {
             code: "bind-unreachable",
@@ -127,6 +135,10 @@ mod tests {
             ),
             ("bwrap: Can't mount proc on /newroot/proc: Operation not permitted\n", "proc-masked"),
             ("bwrap: Creating new namespace failed: Operation not permitted\n", "userns-forbidden"),
+            (
+                "/proc/self/fd/12: error while loading shared libraries: libgcc_s.so.1: cannot open shared object file: No such file or directory",
+                "program-not-executable",
+            ),
             ("bwrap: Can't find source path /root/ws: Permission denied\n", "bind-unreachable"),
         ] {
             assert_eq!(explain(message).map(|refusal| refusal.code), Some(code), "{message}");

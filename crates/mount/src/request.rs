@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::bind::Bind;
 use crate::guard::Guard;
+use crate::host::Rootfs;
 use crate::integrity::{Integrity, Sandbox, Seal};
 
 /// What a caller asks for.
@@ -31,12 +32,19 @@ pub struct LaunchRequest {
     pub network: Network,
     /// Variables from the allow-list of the caller's environment, and those it names.
     pub environment: BTreeMap<OsString, OsString>,
+    /// The root directory whose programs the command has; this machine's without one.
+    pub rootfs: Option<Rootfs>,
+    /// Whether the snapshot is also mounted over every source root in what the command is lent, so that
+    /// it is read there too. Where it cannot be, there is no launch.
+    pub in_place: bool,
     /// A directory of the host for `$SKILL_EXTENSIONS_DIR`; a private one without it.
     pub extensions: Option<Bind>,
     /// The user and group of the command, if root starts it.
     pub user: Option<(u32, u32)>,
     /// How the two directories are called.
     pub names: Names,
+    /// Whether the command has the caller's terminal, at its standard input.
+    pub terminal: bool,
     /// Descriptors that the command keeps beside the first three.
     pub keep: Vec<i32>,
     /// The store's root, which no bind may touch.
@@ -62,9 +70,12 @@ impl LaunchRequest {
             binds: Vec::new(),
             network: Network::None,
             environment: BTreeMap::new(),
+            rootfs: None,
+            in_place: false,
             extensions: None,
             user: None,
             names: Names::default(),
+            terminal: false,
             keep: Vec::new(),
             store: None,
             guards: Vec::new(),
@@ -86,7 +97,13 @@ impl LaunchRequest {
             Some(above) if !bind.is_directory => above.to_owned(),
             _ => bind.source.clone(),
         };
-        let places = lent.filter(|bind| bind.writable).map(place);
+        // Only what covers sources needs to know of those that the command can merely read, and of the
+        // project in which a bind is such a place itself.
+        let above =
+            |bind: &Bind| bind.source.ancestors().nth(2).filter(|_| self.in_place).map(Utf8Path::to_owned);
+        let places = lent
+            .filter(|bind| bind.writable || self.in_place)
+            .flat_map(|bind| std::iter::once(place(bind)).chain(above(bind)));
         let mut guards: Vec<Guard> = places.flat_map(|place| Guard::of_project(&place)).collect();
         self.guards.append(&mut guards);
         self.guards.sort_by(|a, b| a.path.cmp(&b.path));

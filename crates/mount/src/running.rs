@@ -17,6 +17,7 @@ use crate::backend::Backend;
 use crate::bind::{Bind, overlaps};
 use crate::bubblewrap::{SnapshotSource, Sources, arguments};
 use crate::descriptors::{make_room, open_bind, open_own_program, refuse_directories};
+use crate::guard::Guarded;
 use crate::host::{Bubblewrap, kind_at};
 use crate::integrity::Method;
 use crate::landlock::Enclosure;
@@ -24,11 +25,14 @@ use crate::launch_error::LaunchError;
 use crate::memory_files::MemoryFiles;
 use crate::opened::Opened;
 use crate::plan::LaunchPlan;
-use crate::protocol::{HELPER, HelperPlan, Identity, InnerPlan, Numbers, Report, SealPlan, memory_file};
+use crate::protocol::{
+    Covered, HELPER, HelperPlan, Identity, InnerPlan, Numbers, Report, SealPlan, memory_file,
+};
 use crate::refusal::explain;
 use crate::signals::SignalRelay;
 use crate::size::Size;
 use crate::status::Event;
+use crate::terminal::{self, Terminal};
 use crate::verify::Verified;
 
 /// Directories over which the helper mounts the snapshot, in its own mount namespace; the first that no
@@ -48,6 +52,8 @@ pub(crate) struct Running {
     reports: BufReader<File>,
     /// Passes signals on; its end is the end of everything inside.
     relay: Option<SignalRelay>,
+    /// The caller's terminal, if the command has it.
+    terminal: Option<Terminal>,
     messages: File,
     /// What the command opens; none where others could open it too.
     opened: Option<Opened>,
@@ -73,19 +79,25 @@ enum Woken {
 }
 
 impl Running {
-    /// Starts the helper for a plan; the snapshot comes from `files` where there are any. `soft_limit` is the
-    /// limit of descriptors that the command gets.
+    /// Starts the helper for a plan; the snapshot comes from `files` where there are any. `covered` are
+    /// the source roots over which it is mounted too, `soft_limit` the limit of descriptors that the command
+    /// gets.
     pub(crate) fn start(
         plan: &LaunchPlan,
         verified: &Verified,
         files: Option<MemoryFiles>,
+        covered: Vec<Guarded>,
         soft_limit: Option<u64>,
     ) -> Result<Self, LaunchError> {
         let fail = |doing| move |source| LaunchError::Start { doing, source };
         refuse_directories()?;
+        let ground = plan.terminal.then(Terminal::look).transpose()?;
+        let filter = if plan.terminal { terminal::filter() } else { None };
         let numbers = Numbers::above(&plan.keep);
         let binds: Vec<&Bind> = plan.binds().collect();
         let lent = binds.len() + files.as_ref().map_or(0, MemoryFiles::len);
+        let last = numbers.first_bind().saturating_add(RawFd::try_from(lent).unwrap_or(RawFd::MAX / 2));
+        let lent = lent + usize::from(filter.is_some());
         make_room(numbers, lent)?;
         let identity = plan.drops_privileges.then_some(Identity { user: plan.user.0, group: plan.user.1 });
         let seal = (plan.how == Method::StagedTmpfs).then(|| seal_plan(verified));
@@ -98,7 +110,10 @@ impl Running {
             (None, Some(stage)) => SnapshotSource::Staged(stage),
             (None, None) => SnapshotSource::Handle(numbers.snapshot()),
         };
-        let arguments = arguments(plan, &Sources { snapshot, first_bind: numbers.first_bind() });
+        let arguments = arguments(
+            plan,
+            &Sources { snapshot, first_bind: numbers.first_bind(), filter: filter.as_ref().map(|_| last) },
+        );
         if arguments.len() > MAX_ARGUMENTS {
             let (actual, limit) = (arguments.len(), MAX_ARGUMENTS);
             return Err(LaunchError::TooManyFiles { actual, limit });
@@ -114,6 +129,7 @@ impl Running {
         let (watched, notices) = opened.as_ref().map(Opened::to_watch).unwrap_or_default();
         let inner =
             inner_plan(plan, verified, watched, soft_limit).map_err(fail("examining the snapshot"))?;
+        let inner = InnerPlan { terminal: ground, ..inner };
         let helper = HelperPlan {
             bubblewrap,
             private: plan.private(),
@@ -123,6 +139,8 @@ impl Running {
             stage: stage.map(Utf8Path::to_owned),
             seal,
             identity,
+            covered: covered.into_iter().map(Covered::from).collect(),
+            terminal: plan.terminal,
         };
         let json = |value: Result<Vec<u8>, serde_json::Error>| value.map_err(io::Error::from);
         let memory = |name, bytes: io::Result<Vec<u8>>| bytes.and_then(|bytes| memory_file(name, &bytes));
@@ -150,6 +168,7 @@ impl Running {
         // Once bubblewrap has them, nothing here keeps their memory.
         let files = files.into_iter().flat_map(MemoryFiles::into_descriptors).map(Ok);
         handed.extend((numbers.first_bind()..).zip(binds.chain(files)));
+        handed.extend(filter.map(|bytes| (last, memory("filter", Ok(bytes)).map(OwnedFd::from))));
         let mappings = handed
             .into_iter()
             .map(|(child_fd, parent_fd)| parent_fd.map(|parent_fd| FdMapping { parent_fd, child_fd }))
@@ -177,14 +196,21 @@ impl Running {
             end_of_child,
             reports,
             relay: None,
+            terminal: None,
             messages,
             opened,
             has_started: false,
             caller_has_ended: false,
         };
-        let relay = SignalRelay::new(&File::from(control));
+        let control = File::from(control);
+        // Before there is a thread that relays signals, so that it stops nothing.
+        let terminal = ground.map(|_| Terminal::lend(&control)).transpose();
+        running.terminal = terminal.map_err(fail("lending the terminal"))?;
+        let relay = SignalRelay::new(&control);
         if relay.is_err() {
-            // Nobody holds the other end of the pipe any more, so that the helper ends everything.
+            // With the last end of the pipe, the helper ends everything.
+            drop(control);
+            running.terminal = None;
             let _ = running.child.wait();
         }
         running.relay = Some(relay.map_err(fail("relaying signals"))?);
@@ -213,7 +239,12 @@ impl Running {
         let report = self.read_report()?;
         match (&report, &mut self.opened) {
             (Report::Watching { numbers }, Some(opened)) => opened.watching(numbers.clone()),
-            (Report::Started, _) => self.has_started = true,
+            (Report::Started, _) => {
+                self.has_started = true;
+                if let Some(terminal) = &self.terminal {
+                    terminal.started();
+                }
+            }
             _ => {}
         }
         Some(News::Report(report))
@@ -224,6 +255,16 @@ impl Running {
         match self.reports.read_line(&mut line) {
             Ok(read) if read > 0 => serde_json::from_str(&line).ok(),
             _ => None,
+        }
+    }
+
+    /// A signal has stopped the command: stops this process too, until it is continued.
+    pub(crate) fn stop(&mut self, signal: i32) {
+        if let Some(terminal) = &mut self.terminal
+            && terminal.stop(signal).is_err()
+        {
+            // Nothing would ever continue the command.
+            self.cut();
         }
     }
 
@@ -265,15 +306,23 @@ impl Running {
     /// process inside ends by itself when nobody can relay signals to it any more.
     fn end_the_rest(&mut self) {
         self.end_of_child = None;
-        self.relay = None;
+        self.cut();
         // There may be nobody left.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+    }
+
+    /// Closes the pipe to the first process inside, so that everything there ends.
+    fn cut(&mut self) {
+        self.relay = None;
+        if let Some(terminal) = &mut self.terminal {
+            terminal.cut();
+        }
     }
 
     /// Waits for the helper and so for bubblewrap, once everything inside has ended.
     pub(crate) fn wait(&mut self) -> io::Result<()> {
         let waited = self.child.wait();
-        self.relay = None;
+        (self.relay, self.terminal) = (None, None);
         waited.map(drop)
     }
 
@@ -338,9 +387,11 @@ fn inner_plan(
         descriptors: soft_limit,
         user: plan.user,
         skills_dir: plan.names.skills_dir.clone(),
+        in_place: plan.places().skip(1).map(Utf8Path::to_owned).collect(),
         identity: (plan.how != Method::SealedMemfd).then_some((device, inode)),
         manifest: plan.snapshot,
         skills: plan.skills.clone(),
+        terminal: None,
         watched: watched.to_vec(),
         enclosure: (plan.how == Method::Landlock).then(|| Enclosure {
             mounts: plan.mounts.clone(),

@@ -124,6 +124,7 @@ impl SealedCommand {
             integrity: Integrity::Sealed,
             how: Self::HOW,
             scope: Scope::Descendants,
+            in_place: Vec::new(),
         });
         let mut record = RunRecord::started(context, &self.verified, self.launch_record(), now());
         status.send(&Event::Verified(record.checks.before.clone()));
@@ -155,6 +156,8 @@ impl SealedCommand {
             mounts: None,
             network: None,
             user: crate::namespaces::own_ids(),
+            rootfs: None,
+            terminal: false,
             environment: names(self.request.environment.iter().map(|(name, _)| name)),
             argv_digest: argv_digest(&self.request.command),
             working_directory: Utf8PathBuf::from(directory),

@@ -28,27 +28,40 @@ pub(crate) struct Passed {
 /// Makes the whole check.
 pub(crate) fn run(plan: &InnerPlan) -> Result<Passed, ProbeError> {
     let skills = &plan.skills_dir;
-    check_identity(plan)?;
+    check_user(plan)?;
+    let (flags, mut probes) = check_place(plan, skills)?;
     let mut readable = 0;
     for skill in &plan.skills {
         let path = skills.join(skill.as_str()).join(SKILL_FILE);
         read_one_byte(&path).map_err(|error| fail("mount-not-visible", format!("`{path}`: {error}")))?;
         readable += 1;
     }
-    let flags = statvfs(skills.as_std_path())
-        .map_err(|error| fail("mount-not-visible", format!("`{skills}`: {error}")))?
-        .f_flag;
-    let probes = match &plan.enclosure {
-        Some(enclosure) => probes::run(enclosure, skills, skills.join(file_of(plan)).as_std_path())?,
-        None if !flags.contains(StatVfsMountFlags::RDONLY) => {
-            return Err(fail("mount-writable", format!("`{skills}` is not mounted read-only")));
-        }
-        None => probe_snapshot(plan)? + probe_system(skills)?,
-    };
+    for place in &plan.in_place {
+        probes += check_place(plan, place)?.1;
+    }
+    if plan.enclosure.is_none() {
+        probes += probe_system(skills)?;
+    }
     Ok(Passed { skills: readable, probes, noexec: flags.contains(StatVfsMountFlags::NOEXEC) })
 }
 
-fn check_identity(plan: &InnerPlan) -> Result<(), ProbeError> {
+/// Checks a place where the snapshot is mounted; gives the mount's flags and the number of probes.
+fn check_place(plan: &InnerPlan, place: &Utf8Path) -> Result<(StatVfsMountFlags, u64), ProbeError> {
+    check_identity(plan, place)?;
+    let flags = statvfs(place.as_std_path())
+        .map_err(|error| fail("mount-not-visible", format!("`{place}`: {error}")))?
+        .f_flag;
+    let probes = match &plan.enclosure {
+        Some(enclosure) => probes::run(enclosure, place, place.join(file_of(plan)).as_std_path())?,
+        None if !flags.contains(StatVfsMountFlags::RDONLY) => {
+            return Err(fail("mount-writable", format!("`{place}` is not mounted read-only")));
+        }
+        None => probe_snapshot(plan, place)?,
+    };
+    Ok((flags, probes))
+}
+
+fn check_user(plan: &InnerPlan) -> Result<(), ProbeError> {
     let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     if user != plan.user || user.0 == 0 {
         let ((user, group), planned) = (user, plan.user);
@@ -56,17 +69,18 @@ fn check_identity(plan: &InnerPlan) -> Result<(), ProbeError> {
             format!("the command would run as {user}:{group} instead of {}:{}", planned.0, planned.1);
         return Err(fail("user", detail));
     }
-    let found = stat(plan.skills_dir.as_std_path())
-        .map_err(|error| fail("mount-not-visible", format!("`{}`: {error}", plan.skills_dir)))?;
+    Ok(())
+}
+
+fn check_identity(plan: &InnerPlan, place: &Utf8Path) -> Result<(), ProbeError> {
+    let found = stat(place.as_std_path())
+        .map_err(|error| fail("mount-not-visible", format!("`{place}`: {error}")))?;
     #[expect(clippy::useless_conversion, reason = "the fields' types differ among architectures")]
     let identity = (u64::from(found.st_dev), u64::from(found.st_ino));
     if plan.identity.is_some_and(|planned| planned != identity) {
-        return Err(fail(
-            "mount-swapped",
-            format!("`{}` is not the directory that was hashed", plan.skills_dir),
-        ));
+        return Err(fail("mount-swapped", format!("`{place}` is not the directory that was hashed")));
     }
-    let path = plan.skills_dir.join(MANIFEST_FILE);
+    let path = place.join(MANIFEST_FILE);
     let manifest =
         read_manifest(&path).map_err(|error| fail("mount-not-visible", format!("`{path}`: {error}")))?;
     if Digest::of(&manifest) == plan.manifest {
@@ -96,11 +110,11 @@ fn file_of(plan: &InnerPlan) -> Utf8PathBuf {
     }
 }
 
-/// Tries to change the snapshot.
-fn probe_snapshot(plan: &InnerPlan) -> Result<u64, ProbeError> {
+/// Tries to change the snapshot where it is mounted.
+fn probe_snapshot(plan: &InnerPlan, place: &Utf8Path) -> Result<u64, ProbeError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = open(plan.skills_dir.as_std_path(), flags, Mode::empty())
-        .map_err(|error| fail("mount-not-visible", format!("`{}`: {error}", plan.skills_dir)))?;
+    let directory = open(place.as_std_path(), flags, Mode::empty())
+        .map_err(|error| fail("mount-not-visible", format!("`{}`: {error}", place)))?;
     probe_mount(directory.as_fd(), &file_of(plan))
 }
 

@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
+#[cfg(target_os = "linux")]
+use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -78,7 +80,7 @@ impl SignalRelay {
     /// Sends them to a process of this one's group, but for those that the kernel sends, as it does when
     /// something is typed at a terminal: they reach the whole group.
     #[cfg(target_os = "linux")]
-    pub(crate) fn to_process(process: std::os::fd::OwnedFd) -> io::Result<Self> {
+    pub(crate) fn to_process(process: OwnedFd) -> io::Result<Self> {
         Self::start(move |number, is_from_process| {
             if let Some(signal) = Signal::from_named_raw(number).filter(|_| is_from_process) {
                 // The command may have ended just now.

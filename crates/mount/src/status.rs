@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::{OwnedFd, RawFd};
 
+use camino::Utf8PathBuf;
 use serde::Serialize;
 use skillfreeze_manifest::{Digest, to_canonical_bytes};
 
@@ -31,6 +32,9 @@ pub enum Event {
         how: Method,
         /// For whom.
         scope: Scope,
+        /// Where else the command reads it, in the place of source roots.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        in_place: Vec<Utf8PathBuf>,
     },
     /// Every byte was hashed and matches.
     Verified(CheckRecord),

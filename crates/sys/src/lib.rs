@@ -8,6 +8,8 @@ use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 use std::sync::Mutex;
 
 /// Takes over a descriptor that this process was started with.
@@ -74,6 +76,31 @@ pub fn is_ignored(signal: i32) -> bool {
     let done = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
     // SAFETY: the call has succeeded, so the action was written.
     done == 0 && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
+}
+
+/// Has a command, which must begin a process group of its own, make that group the foreground group
+/// of the terminal at its standard input before it is executed, by tcsetpgrp(3).
+///
+/// Where that fails the terminal is gone, which is for the command to notice.
+pub fn take_terminal(command: &mut Command) {
+    let take = || {
+        let mut stops = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: all of these may be called between fork and exec (signal-safety(7)), and get pointers
+        // to sets of the right size, of which the first is initialised before it is read.
+        unsafe {
+            libc::sigemptyset(stops.as_mut_ptr());
+            libc::sigaddset(stops.as_mut_ptr(), libc::SIGTTOU);
+            // Else the process, which is still in the background, would be stopped.
+            if libc::sigprocmask(libc::SIG_BLOCK, stops.as_ptr(), before.as_mut_ptr()) == 0 {
+                libc::tcsetpgrp(libc::STDIN_FILENO, libc::getpgrp());
+                libc::sigprocmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: the closure allocates nothing, takes no lock, and calls only what is said above.
+    unsafe { command.pre_exec(take) };
 }
 
 /// Leaves the session keyring for a new, empty one, by keyctl(2) `KEYCTL_JOIN_SESSION_KEYRING`.
@@ -205,8 +232,7 @@ pub fn landlock_version() -> u32 {
 ///
 /// The command does not start where one of the two fails.
 #[cfg(target_os = "linux")]
-pub fn enclose(command: &mut std::process::Command, rules: OwnedFd) {
-    use std::os::unix::process::CommandExt as _;
+pub fn enclose(command: &mut Command, rules: OwnedFd) {
     let enclose = move || {
         // SAFETY: neither call takes a pointer.
         check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use skillfreeze::mount::{Bind, Guard, LaunchRequest, Names, Network};
+use skillfreeze::mount::{Bind, Guard, LaunchRequest, Names, Network, Rootfs};
 
 use super::{NetworkArg, Run};
 use crate::commands::selecting::read_text;
@@ -54,6 +54,9 @@ impl Run {
             extensions_variable: self.extensions_var.clone(),
             extensions_dir: self.extensions_dir.clone(),
         };
+        request.rootfs = self.rootfs.as_deref().map(Rootfs::resolve).transpose()?;
+        request.in_place = self.in_place;
+        request.terminal = self.tty;
         request.keep = self.keep_fd.clone();
         request.store = context.root().ok().and_then(|root| canonical(&root).ok());
         request.guards = self.guards(sources);

@@ -29,9 +29,15 @@ impl Launch {
         has_started: &mut bool,
     ) -> Result<Ended, LaunchError> {
         let soft_limit = soft_limit();
+        let is_in_place = self.plan.places().count() > 1;
         if self.plan.how != Method::SealedMemfd {
-            let started = Running::start(&self.plan, &self.verified, None, soft_limit);
+            let covered = self.guards.iter().filter(|guard| self.plan.covers(guard));
+            let covered = covered.filter_map(|guard| guard.found.clone()).collect();
+            let started = Running::start(&self.plan, &self.verified, None, covered, soft_limit);
             match started.and_then(|running| self.follow(running, record, status, has_started)) {
+                Err(LaunchError::StageUnavailable { doing, message }) if is_in_place => {
+                    return Err(LaunchError::InPlace { message: format!("{doing}: {message}") });
+                }
                 Err(LaunchError::StageUnavailable { .. }) if self.seal.is_none() => {}
                 done => return done,
             }
@@ -53,7 +59,7 @@ impl Launch {
             return Err(LaunchError::Unsealed { faults: check.faults });
         }
         status.send(&Event::Sealed { files: check.files, bytes: check.bytes });
-        let running = Running::start(&self.plan, &self.verified, Some(files), soft_limit)?;
+        let running = Running::start(&self.plan, &self.verified, Some(files), Vec::new(), soft_limit)?;
         self.follow(running, record, status, has_started)
     }
 
@@ -77,6 +83,10 @@ impl Launch {
                 }
             };
             match &report {
+                Report::Stopped { signal } => {
+                    running.stop(*signal);
+                    continue;
+                }
                 Report::Checked { skills, probes, noexec: found } => {
                     noexec = *found;
                     record.checks.inside = Some(InsideRecord { skills: *skills, probes: *probes, noexec });
@@ -97,6 +107,7 @@ impl Launch {
         if let Some(opened) = running.opened() {
             status.send(&opened.read_last());
             record.opened = Some(opened.record());
+            opened.close();
         }
         match last {
             // However it ended, that was not its own doing any more.
@@ -107,6 +118,7 @@ impl Launch {
             Some(Report::StageUnavailable { doing, message }) => {
                 Err(LaunchError::StageUnavailable { doing, message })
             }
+            Some(Report::InPlaceFailed { message }) => Err(LaunchError::InPlace { message }),
             Some(Report::SealFailed { faults }) => Err(LaunchError::Unsealed { faults }),
             Some(Report::CheckFailed { check, detail }) => Err(LaunchError::SelfCheck { check, detail }),
             Some(Report::NotStarted { errno }) => {
@@ -116,6 +128,7 @@ impl Launch {
             }
             Some(
                 Report::Started
+                | Report::Stopped { .. }
                 | Report::Watching { .. }
                 | Report::Checked { .. }
                 | Report::Unmapped

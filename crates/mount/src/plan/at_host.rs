@@ -5,6 +5,7 @@ use skillfreeze_manifest::EntryKind;
 
 use super::binds::plan_binds;
 use super::environment::{Places, check_variables, plan_environment};
+use super::root::Root;
 use super::user::choose_user;
 use super::{LaunchPlan, Mount, PLAN_SCHEMA, PlanWarning, Snapshot, command_of};
 use crate::backend::Backend;
@@ -41,7 +42,10 @@ pub(super) fn plan_at_host(
     }
     // A directory that is lent for the extensions may lie in the workspace.
     let own = Names { extensions_dir: private.join(EXTENSIONS), ..names.clone() };
-    let (binds, live_sources_visible) = plan_binds(&snapshot, request, &own, host, kind_at)?;
+    let root = Root::of(request, &own, host);
+    let protection = plan_binds(&snapshot, request, &own, &root, kind_at)?;
+    let live_sources_visible = protection.visible.clone();
+    let binds = protection.into_binds();
     if !live_sources_visible.is_empty() {
         warnings.push(PlanWarning::LiveSourcesVisible { paths: live_sources_visible.clone() });
     }
@@ -59,8 +63,10 @@ pub(super) fn plan_at_host(
         network: request.network,
         user,
         drops_privileges: host.user.0 == 0,
+        terminal: false,
         working_directory: request.workspace.as_ref().map_or(home.clone(), |bind| bind.target.clone()),
         command: command_of(request, &names),
+        rootfs: None,
         names,
         keep: request.keep.clone(),
         live_sources_visible,

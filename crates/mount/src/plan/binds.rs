@@ -5,9 +5,9 @@ use skillfreeze_manifest::EntryKind;
 
 use super::Snapshot;
 use super::environment::HOME;
-use crate::bind::{Bind, BindError, Policy, overlaps};
-use crate::guard::protect;
-use crate::host::{Host, SystemEntry};
+use super::root::Root;
+use crate::bind::{Bind, BindError, Policy};
+use crate::guard::{Protection, protect};
 use crate::plan_error::PlanError;
 use crate::request::{LaunchRequest, Names};
 
@@ -21,42 +21,35 @@ pub(super) fn plan_binds(
     snapshot: &Snapshot<'_>,
     request: &LaunchRequest,
     names: &Names,
-    host: &Host,
+    root: &Root,
     kind_at: &dyn Fn(&Utf8Path) -> Option<EntryKind>,
-) -> Result<(Vec<Bind>, Vec<Utf8PathBuf>), PlanError> {
-    let links = host.system.iter().filter_map(|entry| match entry {
-        SystemEntry::Link(path, _) => Some(path.clone()),
-        SystemEntry::Directory(_) => None,
-    });
-    let directories = host.system.iter().filter_map(|entry| match entry {
-        SystemEntry::Directory(path) => Some(path.clone()),
-        SystemEntry::Link(..) => None,
-    });
-    let shown: Vec<Utf8PathBuf> = directories.chain(host.etc.iter().cloned()).collect();
-    if let Some(store) = &request.store
-        && let Some(shown) = shown.iter().find(|shown| overlaps(store, shown))
-    {
-        return Err(PlanError::StoreShown { store: store.clone(), shown: shown.clone() });
-    }
-    let kept = shown.iter().cloned().chain(["/etc".into(), HOME.into()]).collect();
+) -> Result<Protection, PlanError> {
+    root.check(request)?;
+    let owned = |path: &Utf8Path| path.to_owned();
     let policy = Policy {
         store: request.store.as_deref(),
         snapshot: snapshot.path,
-        closed: closed_places(names).into_iter().chain(links).collect(),
-        kept,
-        shown,
+        closed: closed_places(names).into_iter().chain(root.links().map(owned)).collect(),
+        kept: root.kept().map(owned).chain(["/etc".into(), HOME.into()]).collect(),
+        shown: root.shown().map(|(source, target)| (source.to_owned(), target.to_owned())).collect(),
         kind_at,
     };
     let asked: Vec<Bind> = request.workspace.iter().chain(&request.binds).cloned().collect();
-    let protection = protect(policy.check(asked)?, &request.guards)?;
+    let mut protection = protect(policy.check(asked)?, &request.guards, request.in_place)?;
+    if let Some(rootfs) = &request.rootfs {
+        protection.show(&rootfs.path, &request.guards);
+    }
+    if request.in_place && !protection.covers() {
+        return Err(PlanError::InPlaceNothing);
+    }
     if let Some(extensions) = &request.extensions {
         // Its target is one of the closed places by design; only its source is in question.
         let probe = Bind { target: "/extensions".into(), ..extensions.clone() };
         policy.check(vec![probe.clone()])?;
         let path = probe.source.clone();
-        if let Some(root) = protect(vec![probe], &request.guards)?.visible.into_iter().next() {
+        if let Some(root) = protect(vec![probe], &request.guards, false)?.visible.into_iter().next() {
             return Err(BindError::InSource { path, root }.into());
         }
     }
-    Ok((protection.binds, protection.visible))
+    Ok(protection)
 }

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 
 use camino::Utf8Path;
 
+use super::root::Root;
 use crate::bind::{BindError, overlaps};
-use crate::host::{Host, SystemEntry};
 use crate::integrity::Integrity;
 use crate::plan_error::PlanError;
 use crate::request::{LaunchRequest, Names};
@@ -46,10 +46,10 @@ pub(super) fn own_places() -> Places<'static> {
 }
 
 /// The two directories are made in the sandbox's own root: they lie in nothing and hold nothing.
-pub(super) fn check_names(names: &Names, host: &Host) -> Result<(), PlanError> {
-    let system = host.system.iter().map(SystemEntry::path);
+pub(super) fn check_names(names: &Names, root: &Root) -> Result<(), PlanError> {
+    let shown = root.shown().map(|(_, target)| target).chain(root.links());
     let taken: Vec<&Utf8Path> =
-        system.chain(["/etc", "/proc", "/dev", "/sys", "/tmp"].map(Utf8Path::new)).collect();
+        shown.chain(["/etc", "/proc", "/dev", "/sys", "/tmp"].map(Utf8Path::new)).collect();
     for target in [&names.skills_dir, &names.extensions_dir] {
         let clash = taken.iter().find(|taken| overlaps(target, taken)).map(|taken| taken.to_path_buf());
         if let Some(reserved) = clash {

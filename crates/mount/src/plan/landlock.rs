@@ -24,6 +24,16 @@ pub(super) fn plan(
     if request.seal.is_some() || request.require.is_none_or(|required| required > Integrity::ReadOnly) {
         return Err(PlanError::NotSealed { sandbox: Sandbox::Landlock });
     }
+    if request.in_place {
+        return Err(PlanError::InPlace { how: Method::Landlock });
+    }
+    for (is_asked, what) in
+        [(request.terminal, "a terminal"), (request.rootfs.is_some(), "another root directory")]
+    {
+        if is_asked {
+            return Err(PlanError::LandlockCannot { what });
+        }
+    }
     match host.landlock {
         0 => return Err(PlanError::NoLandlock),
         found if found < NEEDED => return Err(PlanError::LandlockTooOld { found, needed: NEEDED }),

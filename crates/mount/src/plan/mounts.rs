@@ -4,9 +4,9 @@ use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::environment::HOME;
+use super::root::Root;
 use crate::bind::Bind;
-use crate::host::{Host, SystemEntry};
-use crate::request::{LaunchRequest, Names, Network};
+use crate::request::{LaunchRequest, Names};
 
 /// Bytes that the sandbox's `/tmp` and its home can each hold.
 const TMP_BYTES: u64 = 1 << 30;
@@ -38,6 +38,15 @@ pub enum Mount {
         /// Where.
         target: Utf8PathBuf,
     },
+    /// The snapshot again, read-only, in the place of a source root.
+    InPlace {
+        /// Where the sandbox sees it.
+        target: Utf8PathBuf,
+        /// The source root on the host.
+        root: Utf8PathBuf,
+        /// Whether it comes with the bind that the root lies in; else the root itself was to be bound.
+        within: bool,
+    },
     /// An empty file system of its own.
     Tmpfs {
         /// Where.
@@ -66,22 +75,12 @@ pub enum Mount {
 pub(super) fn plan_mounts(
     request: &LaunchRequest,
     names: &Names,
-    host: &Host,
-    binds: Vec<Bind>,
+    root: Root,
+    binds: Vec<Mount>,
 ) -> Vec<Mount> {
     let tmpfs = |target: &str, bytes, mode| Mount::Tmpfs { target: target.into(), bytes, mode };
-    let mut mounts: Vec<Mount> = host
-        .system
-        .iter()
-        .map(|entry| match entry {
-            SystemEntry::Directory(path) => Mount::System { path: path.clone() },
-            SystemEntry::Link(path, to) => Mount::Link { path: path.clone(), to: to.clone() },
-        })
-        .collect();
-    mounts.extend(host.etc.iter().map(|path| Mount::System { path: path.clone() }));
-    if request.network == Network::Host {
-        mounts.extend(host.resolver.iter().map(|path| Mount::System { path: path.clone() }));
-    }
+    let mut mounts = root.mounts;
+    mounts.extend(root.resolver);
     mounts.extend([Mount::Proc, Mount::System { path: "/proc/sys".into() }]);
     // The devices' own file system has no limit of size, so nothing may be written there.
     mounts.extend([
@@ -90,7 +89,7 @@ pub(super) fn plan_mounts(
         Mount::ReadOnly { path: "/dev".into() },
     ]);
     mounts.extend([tmpfs("/tmp", TMP_BYTES, 0o1777), tmpfs(HOME, TMP_BYTES, 0o700)]);
-    mounts.extend(binds.into_iter().map(Mount::Bind));
+    mounts.extend(binds);
     mounts.push(match &request.extensions {
         Some(bind) => Mount::Bind(Bind { target: names.extensions_dir.clone(), ..bind.clone() }),
         None => tmpfs(names.extensions_dir.as_str(), EXTENSIONS_BYTES, 0o755),

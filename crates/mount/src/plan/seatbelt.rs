@@ -25,6 +25,15 @@ pub(super) fn plan(
         let (required, available) = (Integrity::Sealed, Integrity::ReadOnly);
         return Err(PlanError::Integrity { required, available });
     }
+    if request.in_place {
+        return Err(PlanError::InPlace { how: Method::Seatbelt });
+    }
+    if request.terminal {
+        return Err(PlanError::Terminal);
+    }
+    if let Some(rootfs) = &request.rootfs {
+        return Err(PlanError::Uncarried { form: "seatbelt", path: rootfs.path.clone() });
+    }
     plan_at_host(snapshot, request, host, kind_at, Enclosing { how: Method::Seatbelt, backend })
 }
 
