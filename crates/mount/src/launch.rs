@@ -1,9 +1,6 @@
 //! A launch: starts it, checks again after the end, keeps the record. How it is started and followed to its
 //! end is the platform's.
 
-#[cfg(target_os = "linux")]
-mod processes;
-
 use std::os::fd::OwnedFd;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -144,7 +141,7 @@ impl Launch {
         result
     }
 
-    fn planned(&self, run: &str) -> Event {
+    pub(crate) fn planned(&self, run: &str) -> Event {
         let LaunchPlan { snapshot, integrity, how, .. } = self.plan;
         let in_place = self.plan.places().skip(1).map(Utf8Path::to_owned).collect();
         Event::Planned { run: run.to_owned(), snapshot, integrity, how, scope: Scope::Sandbox, in_place }

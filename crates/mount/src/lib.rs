@@ -52,75 +52,28 @@
 mod alias;
 mod backend;
 mod bind;
-#[cfg(target_os = "linux")]
-mod bubblewrap;
-#[cfg(target_os = "linux")]
-mod cover;
-#[cfg(target_os = "linux")]
-mod daemon;
-#[cfg(target_os = "linux")]
-mod descriptors;
-#[cfg(target_os = "linux")]
-mod elf;
 mod exit;
-#[cfg(target_os = "linux")]
-mod failed;
-#[cfg(target_os = "linux")]
-mod filter;
 mod frozen;
-#[cfg(test)]
-#[cfg(target_os = "linux")]
-mod golden;
 mod guard;
 mod handoff;
-#[cfg(target_os = "linux")]
-mod helper;
 mod host;
-#[cfg(target_os = "linux")]
-mod inner;
 mod integrity;
-#[cfg(target_os = "linux")]
-mod landlock;
 mod launch;
 mod launch_error;
+#[cfg(target_os = "linux")]
+mod linux;
 mod memory;
-#[cfg(target_os = "linux")]
-mod memory_files;
-#[cfg(target_os = "linux")]
-mod namespaces;
-#[cfg(target_os = "linux")]
-mod opened;
-#[cfg(target_os = "linux")]
-mod parent;
 mod plan;
 mod plan_error;
 mod private;
-#[cfg(target_os = "linux")]
-mod probe;
-#[cfg(target_os = "linux")]
-mod protocol;
 mod record;
 mod refusal;
 mod request;
-#[cfg(target_os = "linux")]
-mod running;
-#[cfg(target_os = "linux")]
-mod sealed_command;
-#[cfg(target_os = "linux")]
-mod sealer;
 pub mod seatbelt;
-#[cfg(target_os = "linux")]
-mod selfcheck;
 mod shell;
 mod signals;
 mod size;
-#[cfg(target_os = "linux")]
-mod stage;
 mod status;
-#[cfg(target_os = "linux")]
-mod supervisor;
-#[cfg(target_os = "linux")]
-mod terminal;
 mod verify;
 
 pub use alias::{AliasError, Aliases, FrozenFile, expand_argument};
@@ -136,18 +89,16 @@ pub use host::{Bubblewrap, BubblewrapChoice, BubblewrapError, Host, Rootfs, Root
 pub use integrity::{Integrity, Method, STRONGEST, Sandbox, Scope, Seal, UnknownName};
 pub use launch::{Ended, Launch, Session};
 pub use launch_error::LaunchError;
+#[cfg(target_os = "linux")]
+pub use linux::{ProbeError, Probed, SealRequest, SealedCommand, probe_read_only};
 pub use plan::{LaunchPlan, Mount, PLAN_SCHEMA, PlanWarning};
 pub use plan_error::PlanError;
-#[cfg(target_os = "linux")]
-pub use probe::{ProbeError, Probed, probe_read_only};
 pub use record::{
     CheckRecord, Checks, ErrorRecord, InsideRecord, LaunchRecord, OpenedRecord, Outcome, Provenance,
     RECORD_SCHEMA, RecordFile, RunContext, RunRecord,
 };
 pub use refusal::{Refusal, explain};
 pub use request::{LaunchRequest, Names, Network};
-#[cfg(target_os = "linux")]
-pub use sealed_command::{SealRequest, SealedCommand};
 pub use shell::quote;
 pub use status::{Event, STATUS_SCHEMA, StatusWriter};
 pub use verify::{Counts, Verified, VerifyError, is_trusted_owner};
@@ -159,24 +110,9 @@ pub use verify::{Counts, Verified, VerifyError, is_trusted_owner};
 /// the helper and the sealer change their namespaces, which takes a process with one thread. Returns
 /// at once in every other case. If the ends of child processes are ignored, as what started this one may
 /// have left it, they are not any more: else none could be waited for.
-#[cfg(target_os = "linux")]
+///
+/// Where no process of a launch is the calling program, as on macOS, it does nothing.
 pub fn init() {
-    signals::notice_ends_of_children();
-    let mut arguments = std::env::args_os().skip(1);
-    let (Some(role), Some(numbers), None) = (arguments.next(), arguments.next(), arguments.next()) else {
-        return;
-    };
-    let run = match role.to_str() {
-        Some(protocol::SUPERVISOR) => supervisor::run,
-        Some(protocol::HELPER) => helper::run,
-        Some(protocol::INNER) => inner::run,
-        Some(protocol::SEALER) => sealer::run,
-        _ => return,
-    };
-    let status = protocol::Numbers::from_argument(&numbers).map_or(125, run);
-    std::process::exit(status);
+    #[cfg(target_os = "linux")]
+    linux::become_part_of_a_launch();
 }
-
-/// Does nothing: on this platform no process of a launch is the calling program.
-#[cfg(not(target_os = "linux"))]
-pub fn init() {}

@@ -173,7 +173,7 @@ impl LaunchPlan {
             return Err(PlanError::Integrity { required, available: STRONGEST });
         }
         #[cfg(target_os = "linux")]
-        if request.terminal && !crate::filter::is_known_here() {
+        if request.terminal && !crate::linux::filter::is_known_here() {
             return Err(PlanError::Terminal);
         }
         let Some(bubblewrap) = host.bubblewrap.clone() else {

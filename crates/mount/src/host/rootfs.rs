@@ -161,7 +161,7 @@ fn check_loader(root: &Utf8Path) -> Result<(), RootfsError> {
 
     let own = Utf8Path::new("/proc/self/exe");
     let needed = fs::File::open(own)
-        .and_then(|file| crate::elf::interpreter(&|bytes, at| file.read_exact_at(bytes, at)));
+        .and_then(|file| crate::linux::elf::interpreter(&|bytes, at| file.read_exact_at(bytes, at)));
     let needed = needed.map_err(|source| RootfsError::Source { path: own.to_owned(), source })?;
     let Some(loader) = needed else { return Ok(()) };
     // As it will be looked for inside.

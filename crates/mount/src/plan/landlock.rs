@@ -9,7 +9,7 @@ use crate::backend::Backend;
 use crate::bind::Bind;
 use crate::host::Host;
 use crate::integrity::{Integrity, Method, Sandbox};
-use crate::landlock::NEEDED;
+use crate::linux::landlock::NEEDED;
 use crate::plan_error::PlanError;
 use crate::request::LaunchRequest;
 
@@ -27,7 +27,7 @@ pub(super) fn plan(
     match host.landlock {
         0 => return Err(PlanError::NoLandlock),
         found if found < NEEDED => return Err(PlanError::LandlockTooOld { found, needed: NEEDED }),
-        _ if !crate::filter::is_known_here() => {
+        _ if !crate::linux::filter::is_known_here() => {
             return Err(PlanError::Sandbox { sandbox: Sandbox::Landlock });
         }
         _ => {}

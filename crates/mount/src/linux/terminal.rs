@@ -21,9 +21,9 @@ use rustix::process::{
 };
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
-use crate::filter::{self, EPERM, Rule, When};
 use crate::launch_error::LaunchError;
-use crate::protocol::{FOREGROUND, Ground};
+use crate::linux::filter::{self, EPERM, Rule, When};
+use crate::linux::protocol::{FOREGROUND, Ground};
 
 /// How long is waited for the end of a command whose launch was killed: this, so many times.
 const WAIT: Duration = Duration::from_millis(10);

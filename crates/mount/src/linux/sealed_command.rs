@@ -13,22 +13,21 @@ use command_fds::{CommandFdExt as _, FdMapping};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::daemon::daemon_of;
-use crate::descriptors::open_hashed;
 use crate::exit::Exit;
 use crate::host;
 use crate::integrity::{Integrity, Method, Scope};
 use crate::launch::{Ended, Session, describe, now, write_all};
 use crate::launch_error::LaunchError;
-use crate::namespaces::map_all_of;
+use crate::linux::daemon::daemon_of;
+use crate::linux::descriptors::open_hashed;
+use crate::linux::namespaces::map_all_of;
+use crate::linux::protocol::{Report, SEALER, SealPlan, SealerPlan, memory_file};
+use crate::linux::sealer::SOCKETS_VARIABLE;
+use crate::linux::stage::Size;
 use crate::plan::{INTEGRITY_VARIABLE, check_memory, is_variable_name};
 use crate::plan_error::PlanError;
-use crate::protocol::{Report, SEALER, SealerPlan, memory_file};
 use crate::record::{ErrorRecord, LaunchRecord, Outcome, RunRecord, argv_digest, names};
-use crate::running::seal_plan;
-use crate::sealer::SOCKETS_VARIABLE;
 use crate::signals::SignalRelay;
-use crate::stage::Size;
 use crate::status::{Event, StatusWriter};
 use crate::verify::Verified;
 
@@ -155,7 +154,7 @@ impl SealedCommand {
             skills_path: self.verified.path().to_owned(),
             mounts: None,
             network: None,
-            user: crate::namespaces::own_ids(),
+            user: crate::linux::namespaces::own_ids(),
             rootfs: None,
             terminal: false,
             environment: names(self.request.environment.iter().map(|(name, _)| name)),
@@ -210,7 +209,7 @@ impl Sealer {
             control: control_read.as_raw_fd(),
             report: report_write.as_raw_fd(),
             at: verified.path().to_owned(),
-            seal: seal_plan(verified),
+            seal: SealPlan::of(verified),
             is_root: rustix::process::geteuid().is_root(),
             directory: is_below.then(|| request.working_directory.clone().into()),
             takes_sockets: request.variable(SOCKETS_VARIABLE).is_some_and(|number| *number == *own),

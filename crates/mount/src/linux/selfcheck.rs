@@ -10,9 +10,9 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount_remount};
 use skillfreeze_manifest::{Digest, MANIFEST_FILE, MAX_MANIFEST_BYTES, SKILL_FILE};
 
-use crate::landlock::probes;
-use crate::probe::{ProbeError, expect, fail, probe_mount};
-use crate::protocol::InnerPlan;
+use crate::linux::landlock::probes;
+use crate::linux::probe::{ProbeError, expect, fail, probe_mount};
+use crate::linux::protocol::InnerPlan;
 
 /// What passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,11 +13,11 @@ use skillfreeze_manifest::{
 
 use crate::backend::Backend;
 use crate::bind::Bind;
-use crate::bubblewrap::{SnapshotSource, Sources, arguments};
 use crate::guard::{Guard, Guarded};
 use crate::host::{Bubblewrap, Host, SystemEntry};
 use crate::integrity::{Integrity, Method, Sandbox, Seal};
-use crate::memory_files::MemoryFiles;
+use crate::linux::bubblewrap::{SnapshotSource, Sources, arguments};
+use crate::linux::memory_files::MemoryFiles;
 use crate::plan::{LaunchPlan, Snapshot};
 use crate::plan_error::PlanError;
 use crate::request::{LaunchRequest, Names, Network};
@@ -205,7 +205,7 @@ fn snapshot_in_memory() -> MemoryFiles {
     let (check, files) = MemoryFiles::fill(&dir, manifest.digest(), &trusted_owners()).unwrap();
     set(0o755);
     assert!(check.is_clean(), "{:?}", check.faults);
-    assert_eq!(crate::memory_files::count(&manifest).unwrap(), files.len());
+    assert_eq!(crate::linux::memory_files::count(&manifest).unwrap(), files.len());
     files
 }
 

@@ -12,7 +12,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::process::Pid;
 
-use crate::failed::{Failed, during};
+use crate::linux::failed::{Failed, during};
 
 /// How often entering is tried again while a thread that has ended is not yet gone, and how long apart.
 const TRIES: u32 = 1000;

@@ -11,28 +11,26 @@ use command_fds::{CommandFdExt as _, FdMapping};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
-use skillfreeze_manifest::{EntryKind, Stamp};
+use skillfreeze_manifest::EntryKind;
 
 use crate::backend::Backend;
 use crate::bind::{Bind, overlaps};
-use crate::bubblewrap::{SnapshotSource, Sources, arguments};
-use crate::descriptors::{make_room, open_bind, open_own_program, refuse_directories};
 use crate::guard::Guarded;
 use crate::host::{Bubblewrap, kind_at};
 use crate::integrity::Method;
-use crate::landlock::Enclosure;
 use crate::launch_error::LaunchError;
-use crate::memory_files::MemoryFiles;
-use crate::opened::Opened;
-use crate::plan::LaunchPlan;
-use crate::protocol::{
+use crate::linux::bubblewrap::{SnapshotSource, Sources, arguments};
+use crate::linux::descriptors::{make_room, open_bind, open_own_program, refuse_directories};
+use crate::linux::memory_files::MemoryFiles;
+use crate::linux::opened::Opened;
+use crate::linux::protocol::{
     Covered, HELPER, HelperPlan, Identity, InnerPlan, Numbers, Report, SealPlan, memory_file,
 };
+use crate::linux::terminal::{self, Terminal};
+use crate::plan::LaunchPlan;
 use crate::refusal::explain;
 use crate::signals::SignalRelay;
-use crate::size::Size;
 use crate::status::Event;
-use crate::terminal::{self, Terminal};
 use crate::verify::Verified;
 
 /// Directories over which the helper mounts the snapshot, in its own mount namespace; the first that no
@@ -100,7 +98,7 @@ impl Running {
         let lent = lent + usize::from(filter.is_some());
         make_room(numbers, lent)?;
         let identity = plan.drops_privileges.then_some(Identity { user: plan.user.0, group: plan.user.1 });
-        let seal = (plan.how == Method::StagedTmpfs).then(|| seal_plan(verified));
+        let seal = (plan.how == Method::StagedTmpfs).then(|| SealPlan::of(verified));
         let is_mounted = files.is_none() && plan.how != Method::Landlock;
         let is_staged = is_mounted && (identity.is_some() || seal.is_some());
         let stage = is_staged.then(|| stage_of(&binds, plan.how)).transpose()?;
@@ -128,7 +126,7 @@ impl Running {
             .then(|| Opened::new(verified.manifest()));
         let (watched, notices) = opened.as_ref().map(Opened::to_watch).unwrap_or_default();
         let inner =
-            inner_plan(plan, verified, watched, soft_limit).map_err(fail("examining the snapshot"))?;
+            InnerPlan::of(plan, verified, watched, soft_limit).map_err(fail("examining the snapshot"))?;
         let inner = InnerPlan { terminal: ground, ..inner };
         let helper = HelperPlan {
             bubblewrap,
@@ -364,40 +362,6 @@ fn stage_of(binds: &[&Bind], how: Method) -> Result<&'static Utf8Path, LaunchErr
             Method::StagedTmpfs => LaunchError::StageUnavailable { doing: doing.to_owned(), message },
             _ => LaunchError::Start { doing, source: io::Error::new(io::ErrorKind::NotFound, message) },
         }
-    })
-}
-
-/// What is sealed of a snapshot.
-pub(crate) fn seal_plan(verified: &Verified) -> SealPlan {
-    let Size { bytes, inodes } = Size::of(verified.manifest());
-    SealPlan { digest: verified.digest(), bytes, inodes }
-}
-
-fn inner_plan(
-    plan: &LaunchPlan,
-    verified: &Verified,
-    watched: &[String],
-    soft_limit: Option<u64>,
-) -> io::Result<InnerPlan> {
-    let Stamp { device, inode, .. } = Stamp::of(verified)?;
-    Ok(InnerPlan {
-        command: plan.command.clone(),
-        environment: plan.environment.clone().into_iter().collect(),
-        keep: plan.keep.clone(),
-        descriptors: soft_limit,
-        user: plan.user,
-        skills_dir: plan.names.skills_dir.clone(),
-        in_place: plan.places().skip(1).map(Utf8Path::to_owned).collect(),
-        identity: (plan.how != Method::SealedMemfd).then_some((device, inode)),
-        manifest: plan.snapshot,
-        skills: plan.skills.clone(),
-        terminal: None,
-        watched: watched.to_vec(),
-        enclosure: (plan.how == Method::Landlock).then(|| Enclosure {
-            mounts: plan.mounts.clone(),
-            network: plan.network,
-            working_directory: plan.working_directory.clone(),
-        }),
     })
 }
 

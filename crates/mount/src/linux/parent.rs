@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-use crate::failed::{Failed, during};
+use crate::linux::failed::{Failed, during};
 
 const LOOKING: &str = "looking after its parent";
 

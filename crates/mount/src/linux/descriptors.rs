@@ -10,7 +10,7 @@ use skillfreeze_manifest::{EntryKind, Stamp};
 
 use crate::bind::Bind;
 use crate::launch_error::LaunchError;
-use crate::protocol::Numbers;
+use crate::linux::protocol::Numbers;
 
 /// Descriptors that a launch needs beside those that it hands down.
 const SPARE: u64 = 32;

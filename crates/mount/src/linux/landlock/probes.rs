@@ -12,8 +12,8 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, open, renameat, unlinkat};
 use rustix::io::Errno;
 
 use super::Enclosure;
+use crate::linux::probe::ProbeError;
 use crate::plan::Mount;
-use crate::probe::ProbeError;
 use crate::request::Network;
 
 /// The code of what is not as the rules say.

@@ -2,7 +2,7 @@
 
 use nix::libc;
 
-use crate::filter::{ENOSYS, EPERM, Rule, When};
+use crate::linux::filter::{ENOSYS, EPERM, Rule, When};
 use crate::request::Network;
 
 /// Ways out of what the other rules look at: rings make calls that no filter sees.
@@ -79,7 +79,7 @@ fn unsigned(number: libc::c_int) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use crate::filter::{answer, native, program};
+    use crate::linux::filter::{answer, native, program};
 
     use super::*;
 

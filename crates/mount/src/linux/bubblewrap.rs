@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 
 use camino::Utf8Path;
 
-use crate::memory_files::MemoryFiles;
+use crate::linux::memory_files::MemoryFiles;
 use crate::plan::{LaunchPlan, Mount};
 use crate::request::Network;
 

@@ -10,7 +10,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use skillfreeze_manifest::Stamp;
 
-use crate::protocol::Covered;
+use crate::linux::protocol::Covered;
 
 /// Mounts the stage over a root, which is still the one that was found before.
 ///

@@ -18,13 +18,13 @@ use std::process::Command;
 use camino::Utf8Path;
 use rustix::fs::Mode;
 
-use crate::descriptors::open_hashed;
-use crate::failed::{Failed, during, unavailable};
-use crate::namespaces::{enter_below, enter_namespaces, map_alone, own_ids};
-use crate::parent::{die_with_main, refuse_orphan};
-use crate::protocol::{Numbers, Report, SealerPlan, receive};
+use crate::linux::descriptors::open_hashed;
+use crate::linux::failed::{Failed, during, unavailable};
+use crate::linux::namespaces::{enter_below, enter_namespaces, map_alone, own_ids};
+use crate::linux::parent::{die_with_main, refuse_orphan};
+use crate::linux::protocol::{Numbers, Report, SealerPlan, receive};
+use crate::linux::stage::{self, Size};
 use crate::signals;
-use crate::stage::{self, Size};
 
 /// Names the process that the sockets are for which a manager of services hands down.
 pub(crate) const SOCKETS_VARIABLE: &str = "LISTEN_PID";

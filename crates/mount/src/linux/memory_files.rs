@@ -17,7 +17,7 @@ use skillfreeze_manifest::{
 };
 
 use crate::launch_error::LaunchError;
-use crate::running::MAX_ARGUMENTS;
+use crate::linux::running::MAX_ARGUMENTS;
 
 /// Arguments of bubblewrap for a directory.
 const DIRECTORY_WORDS: usize = 4;

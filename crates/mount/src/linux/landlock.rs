@@ -35,10 +35,10 @@ use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
 use serde::{Deserialize, Serialize};
 use skillfreeze_manifest::{EntryKind, Stamp};
 
-use crate::filter::program;
+use crate::linux::filter::program;
+use crate::linux::probe::ProbeError;
+use crate::linux::protocol::Numbers;
 use crate::plan::Mount;
-use crate::probe::ProbeError;
-use crate::protocol::Numbers;
 use crate::request::Network;
 
 /// The version of Landlock without which a promise would not hold: the first that keeps signals inside.

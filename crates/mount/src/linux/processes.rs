@@ -2,26 +2,26 @@
 
 use std::io;
 
-use super::{Ended, Launch, write_all};
 use crate::backend::Backend;
-use crate::descriptors::{make_room, soft_limit};
 use crate::exit::Exit;
 use crate::integrity::Method;
+use crate::launch::{Ended, Launch, write_all};
 use crate::launch_error::LaunchError;
-use crate::memory_files::{self, MemoryFiles};
+use crate::linux::descriptors::{make_room, soft_limit};
+use crate::linux::memory_files::{self, MemoryFiles};
+use crate::linux::protocol::{Numbers, Report};
+use crate::linux::running::{News, Running};
+use crate::linux::stage;
 use crate::plan::check_memory;
-use crate::protocol::{Numbers, Report};
 use crate::record::{InsideRecord, RecordFile, RunRecord};
-use crate::running::{News, Running};
 use crate::size::Size;
-use crate::stage;
 use crate::status::{Event, StatusWriter};
 use crate::verify::trusted_owners;
 
 impl Launch {
     /// Seals and starts the sandbox; in memory files where the helper may mount no stage and the caller
     /// did not ask for one.
-    pub(super) fn seal_and_execute(
+    pub(crate) fn seal_and_execute(
         &mut self,
         records: &[RecordFile],
         record: &mut RunRecord,

@@ -24,18 +24,18 @@ use rustix::process::{
     set_child_subreaper,
 };
 
-use crate::cover::cover;
-use crate::failed::{Failed, during, unavailable};
-use crate::landlock::descendants;
-use crate::namespaces::{enter_namespaces, make_private};
-use crate::parent::{die_with_main, refuse_orphan};
-use crate::private;
-use crate::protocol::{
+use crate::linux::cover::cover;
+use crate::linux::failed::{Failed, during, unavailable};
+use crate::linux::landlock::descendants;
+use crate::linux::namespaces::{enter_namespaces, make_private};
+use crate::linux::parent::{die_with_main, refuse_orphan};
+use crate::linux::protocol::{
     Covered, HelperPlan, INNER, Identity, InnerPlan, Numbers, Report, SealPlan, receive, replace,
 };
+use crate::linux::stage::{self, Size};
+use crate::linux::terminal;
+use crate::private;
 use crate::signals;
-use crate::stage::{self, Size};
-use crate::terminal;
 
 /// Runs the helper; ends with bubblewrap, or by failing.
 pub(crate) fn run(numbers: Numbers) -> i32 {

@@ -18,10 +18,10 @@ use rustix::process::{
     DumpableBehavior, Pid, Resource, Rlimit, WaitOptions, getrlimit, set_dumpable_behavior, setrlimit, wait,
 };
 
-use crate::landlock::Enclosed;
-use crate::probe::ProbeError;
-use crate::protocol::{FOREGROUND, Ground, InnerPlan, Numbers, Report, receive};
-use crate::{opened, selfcheck, terminal};
+use crate::linux::landlock::Enclosed;
+use crate::linux::probe::ProbeError;
+use crate::linux::protocol::{FOREGROUND, Ground, InnerPlan, Numbers, Report, receive};
+use crate::linux::{opened, selfcheck, terminal};
 
 /// Runs the inner process; its status means nothing, the reports say it all.
 pub(crate) fn run(numbers: Numbers) -> i32 {

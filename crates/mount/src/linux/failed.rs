@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::protocol::Report;
+use crate::linux::protocol::Report;
 
 /// What kept a process from doing its part.
 pub(crate) enum Failed {
