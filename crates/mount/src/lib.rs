@@ -70,6 +70,7 @@ mod record;
 mod refusal;
 mod request;
 pub mod seatbelt;
+mod session;
 mod shell;
 mod signals;
 mod size;
@@ -87,7 +88,7 @@ pub use handoff::{
 };
 pub use host::{Bubblewrap, BubblewrapChoice, BubblewrapError, Host, Rootfs, RootfsError, SystemEntry};
 pub use integrity::{Integrity, Method, STRONGEST, Sandbox, Scope, Seal, UnknownName};
-pub use launch::{Ended, Launch, Session};
+pub use launch::{Ended, Launch};
 pub use launch_error::LaunchError;
 #[cfg(target_os = "linux")]
 pub use linux::{ProbeError, Probed, SealRequest, SealedCommand, probe_read_only};
@@ -99,6 +100,7 @@ pub use record::{
 };
 pub use refusal::{Refusal, explain};
 pub use request::{LaunchRequest, Names, Network};
+pub use session::Session;
 pub use shell::quote;
 pub use status::{Event, STATUS_SCHEMA, StatusWriter};
 pub use verify::{Counts, Verified, VerifyError, is_trusted_owner};

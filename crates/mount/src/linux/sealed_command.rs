@@ -16,7 +16,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::exit::Exit;
 use crate::host;
 use crate::integrity::{Integrity, Method, Scope};
-use crate::launch::{Ended, Session, describe, now, write_all};
+use crate::launch::Ended;
 use crate::launch_error::LaunchError;
 use crate::linux::daemon::daemon_of;
 use crate::linux::descriptors::open_hashed;
@@ -26,7 +26,8 @@ use crate::linux::sealer::SOCKETS_VARIABLE;
 use crate::linux::stage::Size;
 use crate::plan::{INTEGRITY_VARIABLE, check_memory, is_variable_name};
 use crate::plan_error::PlanError;
-use crate::record::{ErrorRecord, LaunchRecord, Outcome, RunRecord, argv_digest, names};
+use crate::record::{LaunchRecord, RunRecord, argv_digest, names};
+use crate::session::{Session, end, now, write_all};
 use crate::signals::SignalRelay;
 use crate::status::{Event, StatusWriter};
 use crate::verify::Verified;
@@ -128,16 +129,7 @@ impl SealedCommand {
         let mut record = RunRecord::started(context, &self.verified, self.launch_record(), now());
         status.send(&Event::Verified(record.checks.before.clone()));
         let result = write_all(&records, &record).and_then(|()| self.execute(&mut record, &mut status));
-        record.ended_at = Some(now());
-        record.outcome = if result.is_ok() { Outcome::Exited } else { Outcome::Failed };
-        record.error = result.as_ref().err().map(describe);
-        let written = write_all(&records, &record);
-        // A failure of the launch is what the caller must hear of, before one to write it down.
-        let result = result.and_then(|ended| written.map(|()| ended));
-        if let Err(error) = &result {
-            let ErrorRecord { code, message } = describe(error);
-            status.send(&Event::Error { code, message });
-        }
+        let result = end(record, result, &records, &mut status);
         drop(lease);
         result
     }

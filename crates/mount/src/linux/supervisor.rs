@@ -20,10 +20,11 @@ use skillfreeze_manifest::{Digest, Manifest, Silent};
 
 use crate::guard::Guard;
 use crate::integrity::{Integrity, Seal};
-use crate::launch::{Launch, Session, describe};
+use crate::launch::Launch;
 use crate::linux::protocol::{Numbers, SUPERVISOR, memory_file, receive};
 use crate::plan::LaunchPlan;
 use crate::record::{RecordFile, RunContext};
+use crate::session::{Session, describe};
 use crate::status::StatusWriter;
 use crate::verify::{Counts, Verified};
 
