@@ -9,7 +9,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use camino::{Utf8Path, Utf8PathBuf};
 use skillfreeze_manifest::{FileEntry, Manifest, PackageEntry, SKILL_FILE, SkillId};
 
-use crate::request::Names;
+use crate::names::Names;
 use crate::shell::quote;
 
 /// What the files of one snapshot are called.

@@ -6,8 +6,6 @@ use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 use skillfreeze_manifest::Digest;
 
-use crate::host::Bubblewrap;
-
 /// What encloses a command, by the name that chooses it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
@@ -27,6 +25,25 @@ pub enum Backend {
         /// The digest of the program.
         digest: Digest,
     },
+}
+
+/// The bubblewrap program that is used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bubblewrap {
+    /// Where it is.
+    pub path: Utf8PathBuf,
+    /// What it says of itself, such as `bubblewrap 0.8.0`.
+    pub version: String,
+    /// The digest of the program.
+    pub digest: Digest,
+    /// Whether it binds an open descriptor (`--ro-bind-fd`).
+    pub binds_descriptors: bool,
+}
+
+impl Bubblewrap {
+    /// The most arguments that it takes.
+    pub(crate) const MAX_ARGUMENTS: usize = 9000;
 }
 
 impl fmt::Display for Backend {

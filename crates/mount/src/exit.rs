@@ -1,6 +1,8 @@
-//! How a command ended.
+//! How a command and its launch ended.
 
 use serde::{Deserialize, Serialize};
+
+use crate::integrity::Method;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,4 +23,16 @@ impl Exit {
             Self::Signal(signal) => 128 + signal,
         }
     }
+}
+
+/// A launch that went well.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Ended {
+    /// How the command ended.
+    pub exit: Exit,
+    /// By what means the launch kept its promise; not what was planned where that could not be had.
+    pub how: Method,
+    /// Whether the packages' own programs could not be started from their directory.
+    pub noexec: bool,
 }

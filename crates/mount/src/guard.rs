@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use skillfreeze_manifest::EntryKind;
 
 use crate::bind::{Bind, BindError};
-use crate::plan::Mount;
+use crate::mount::Mount;
 use crate::plan_error::PlanError;
 
 /// A source root or a configuration file of the host, as it was before the launch.

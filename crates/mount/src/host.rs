@@ -16,11 +16,12 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use camino::{Utf8Path, Utf8PathBuf};
 use skillfreeze_manifest::EntryKind;
 
-pub use self::bubblewrap::{Bubblewrap, BubblewrapChoice, BubblewrapError};
+pub use self::bubblewrap::{BubblewrapChoice, BubblewrapError};
 #[cfg(target_os = "linux")]
 pub(crate) use self::program::canonical_program;
 pub use self::rootfs::{Rootfs, RootfsError};
 use crate::backend::Backend;
+use crate::backend::Bubblewrap;
 use crate::bind::{Bind, BindError};
 use crate::memory;
 

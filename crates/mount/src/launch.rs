@@ -6,10 +6,10 @@ use std::os::fd::OwnedFd;
 use camino::{Utf8Path, Utf8PathBuf};
 use skillfreeze_manifest::Progress;
 
-use crate::exit::Exit;
+use crate::exit::Ended;
 use crate::guard::Guard;
 use crate::host::Host;
-use crate::integrity::{Integrity, Method, Scope, Seal};
+use crate::integrity::{Integrity, Scope, Seal};
 use crate::launch_error::LaunchError;
 use crate::plan::LaunchPlan;
 use crate::plan_error::PlanError;
@@ -34,18 +34,6 @@ pub struct Launch {
     pub(crate) memory: Option<u64>,
     /// The process whose end is to end the launch, if that is another one.
     pub(crate) caller: Option<OwnedFd>,
-}
-
-/// A launch that went well.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Ended {
-    /// How the command ended.
-    pub exit: Exit,
-    /// By what means the launch kept its promise; not what was planned where that could not be had.
-    pub how: Method,
-    /// Whether the packages' own programs could not be started from their directory.
-    pub noexec: bool,
 }
 
 impl Launch {

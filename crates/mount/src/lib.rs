@@ -63,6 +63,9 @@ mod launch_error;
 #[cfg(target_os = "linux")]
 mod linux;
 mod memory;
+mod mount;
+mod names;
+mod network;
 mod plan;
 mod plan_error;
 mod private;
@@ -78,28 +81,31 @@ mod status;
 mod verify;
 
 pub use alias::{AliasError, Aliases, FrozenFile, expand_argument};
-pub use backend::Backend;
+pub use backend::{Backend, Bubblewrap};
 pub use bind::{Bind, BindError, normal_target};
-pub use exit::Exit;
+pub use exit::{Ended, Exit};
 pub use frozen::Frozen;
 pub use guard::{Guard, Guarded};
 pub use handoff::{
     HANDOFF_SCHEMA, Handoff, HandoffLease, HandoffMount, HandoffNote, HandoffRequest, words_text,
 };
-pub use host::{Bubblewrap, BubblewrapChoice, BubblewrapError, Host, Rootfs, RootfsError, SystemEntry};
+pub use host::{BubblewrapChoice, BubblewrapError, Host, Rootfs, RootfsError, SystemEntry};
 pub use integrity::{Integrity, Method, STRONGEST, Sandbox, Scope, Seal, UnknownName};
-pub use launch::{Ended, Launch};
+pub use launch::Launch;
 pub use launch_error::LaunchError;
 #[cfg(target_os = "linux")]
 pub use linux::{ProbeError, Probed, SealRequest, SealedCommand, probe_read_only};
-pub use plan::{LaunchPlan, Mount, PLAN_SCHEMA, PlanWarning};
+pub use mount::Mount;
+pub use names::Names;
+pub use network::Network;
+pub use plan::{LaunchPlan, PLAN_SCHEMA, PlanWarning};
 pub use plan_error::PlanError;
 pub use record::{
     CheckRecord, Checks, ErrorRecord, InsideRecord, LaunchRecord, OpenedRecord, Outcome, Provenance,
     RECORD_SCHEMA, RecordFile, RunContext, RunRecord,
 };
 pub use refusal::{Refusal, explain};
-pub use request::{LaunchRequest, Names, Network};
+pub use request::LaunchRequest;
 pub use session::Session;
 pub use shell::quote;
 pub use status::{Event, STATUS_SCHEMA, StatusWriter};

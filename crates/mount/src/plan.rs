@@ -22,19 +22,22 @@ pub(crate) use self::environment::check_variables;
 use self::environment::{HOME, check_names, own_places, plan_environment};
 #[cfg(target_os = "linux")]
 pub(crate) use self::environment::{INTEGRITY_VARIABLE, is_variable_name};
-pub use self::mounts::Mount;
 use self::mounts::plan_mounts;
 use self::root::Root;
 use self::user::choose_user;
 use crate::alias::expand_argument;
 use crate::backend::Backend;
+use crate::backend::Bubblewrap;
 use crate::bind::{Bind, normal_target};
 use crate::guard::{Guard, Protection};
-use crate::host::{Bubblewrap, Host};
+use crate::host::Host;
 use crate::integrity::{Integrity, Method, STRONGEST, Sandbox, Seal};
+use crate::mount::Mount;
+use crate::names::Names;
+use crate::network::Network;
 use crate::plan_error::PlanError;
 use crate::private;
-use crate::request::{LaunchRequest, Names, Network};
+use crate::request::LaunchRequest;
 use crate::size::Size;
 use crate::verify::Verified;
 

@@ -21,8 +21,9 @@ use skillfreeze_manifest::{
 use crate::backend::Backend;
 use crate::exit::Exit;
 use crate::integrity::{Integrity, Method, Scope};
-use crate::plan::{LaunchPlan, Mount};
-use crate::request::Network;
+use crate::mount::Mount;
+use crate::network::Network;
+use crate::plan::LaunchPlan;
 use crate::verify::Verified;
 
 /// The schema of a run record.

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use serde::{Deserialize, Serialize};
 
 use crate::bind::Bind;
 use crate::guard::Guard;
 use crate::host::Rootfs;
 use crate::integrity::{Integrity, Sandbox, Seal};
+use crate::names::Names;
+use crate::network::Network;
 
 /// What a caller asks for.
 /// Made by [`LaunchRequest::new`] with the safest of everything; the fields say what else is wanted.
@@ -110,39 +111,4 @@ impl LaunchRequest {
         self.guards.dedup_by(|a, b| a.path == b.path);
         self
     }
-}
-
-/// The names of the two directories that skills know.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Names {
-    /// The variable that names the skills, `SKILLS_DIR`.
-    pub skills_variable: String,
-    /// Where the skills are, `/skills`.
-    pub skills_dir: Utf8PathBuf,
-    /// The variable that names the writable directory, `SKILL_EXTENSIONS_DIR`.
-    pub extensions_variable: String,
-    /// Where that is, `/skill-extensions`.
-    pub extensions_dir: Utf8PathBuf,
-}
-
-impl Default for Names {
-    fn default() -> Self {
-        Self {
-            skills_variable: "SKILLS_DIR".to_owned(),
-            skills_dir: "/skills".into(),
-            extensions_variable: "SKILL_EXTENSIONS_DIR".to_owned(),
-            extensions_dir: "/skill-extensions".into(),
-        }
-    }
-}
-
-/// Which network the command sees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Network {
-    /// A loopback of its own.
-    #[default]
-    None,
-    /// The host's.
-    Host,
 }

@@ -15,8 +15,8 @@ mod launch;
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Serialize, Serializer};
 
+use crate::network::Network;
 use crate::plan_error::PlanError;
-use crate::request::Network;
 
 /// The program that applies a profile.
 pub const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";

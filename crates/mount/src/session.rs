@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use skillfreeze_manifest::Progress;
 
-use crate::launch::Ended;
+use crate::exit::Ended;
 use crate::launch_error::LaunchError;
 use crate::record::{ErrorRecord, Outcome, RecordFile, RunContext, RunRecord};
 use crate::status::{Event, StatusWriter};

@@ -3,8 +3,8 @@
 use camino::Utf8PathBuf;
 
 use super::{Handoff, HandoffMount};
+use crate::network::Network;
 use crate::plan_error::PlanError;
-use crate::request::Network;
 use crate::seatbelt::{Grant, Resolve, arguments, profile};
 
 impl Handoff {

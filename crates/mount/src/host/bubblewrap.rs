@@ -6,22 +6,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::process::{Command, Stdio};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use serde::{Deserialize, Serialize};
 use skillfreeze_manifest::{Digest, Hasher};
 
-/// The bubblewrap program that is used.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Bubblewrap {
-    /// Where it is.
-    pub path: Utf8PathBuf,
-    /// What it says of itself, such as `bubblewrap 0.8.0`.
-    pub version: String,
-    /// The digest of the program.
-    pub digest: Digest,
-    /// Whether it binds an open descriptor (`--ro-bind-fd`).
-    pub binds_descriptors: bool,
-}
+use crate::backend::Bubblewrap;
 
 /// Why no bubblewrap can be used.
 #[derive(Debug, thiserror::Error)]

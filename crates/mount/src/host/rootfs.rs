@@ -8,7 +8,7 @@ use skillfreeze_manifest::EntryKind;
 
 use super::{kind_at, kind_of};
 use crate::bind::Bind;
-use crate::plan::Mount;
+use crate::mount::Mount;
 
 /// Entries that the sandbox makes itself.
 const OWN: [&str; 5] = ["dev", "proc", "run", "sys", "tmp"];

@@ -6,8 +6,9 @@ use std::os::fd::RawFd;
 use camino::Utf8Path;
 
 use crate::linux::memory_files::MemoryFiles;
-use crate::plan::{LaunchPlan, Mount};
-use crate::request::Network;
+use crate::mount::Mount;
+use crate::network::Network;
+use crate::plan::LaunchPlan;
 
 /// Where the snapshot and the binds come from when bubblewrap starts.
 #[derive(Debug, Clone)]

@@ -12,15 +12,18 @@ use skillfreeze_manifest::{
 };
 
 use crate::backend::Backend;
+use crate::backend::Bubblewrap;
 use crate::bind::Bind;
 use crate::guard::{Guard, Guarded};
-use crate::host::{Bubblewrap, Host, SystemEntry};
+use crate::host::{Host, SystemEntry};
 use crate::integrity::{Integrity, Method, Sandbox, Seal};
 use crate::linux::bubblewrap::{SnapshotSource, Sources, arguments};
 use crate::linux::memory_files::MemoryFiles;
+use crate::names::Names;
+use crate::network::Network;
 use crate::plan::{LaunchPlan, Snapshot};
 use crate::plan_error::PlanError;
-use crate::request::{LaunchRequest, Names, Network};
+use crate::request::LaunchRequest;
 use crate::seatbelt::Resolved;
 use crate::verify::trusted_owners;
 

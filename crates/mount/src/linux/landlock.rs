@@ -38,8 +38,8 @@ use skillfreeze_manifest::{EntryKind, Stamp};
 use crate::linux::filter::program;
 use crate::linux::probe::ProbeError;
 use crate::linux::protocol::Numbers;
-use crate::plan::Mount;
-use crate::request::Network;
+use crate::mount::Mount;
+use crate::network::Network;
 
 /// The version of Landlock without which a promise would not hold: the first that keeps signals inside.
 pub(crate) const NEEDED: u32 = 6;

@@ -16,8 +16,8 @@ use skillfreeze_manifest::{
     check_snapshot,
 };
 
+use crate::backend::Bubblewrap;
 use crate::launch_error::LaunchError;
-use crate::linux::running::MAX_ARGUMENTS;
 
 /// Arguments of bubblewrap for a directory.
 const DIRECTORY_WORDS: usize = 4;
@@ -97,8 +97,8 @@ pub(crate) fn count(manifest: &Manifest) -> Result<usize, LaunchError> {
     let files: usize = manifest.packages().iter().map(|package| package.listing().files().len()).sum();
     let files = files + 1;
     let actual = directories_of(manifest).len() * DIRECTORY_WORDS + files * FILE_WORDS;
-    if actual > MAX_ARGUMENTS {
-        return Err(LaunchError::TooManyFiles { actual, limit: MAX_ARGUMENTS });
+    if actual > Bubblewrap::MAX_ARGUMENTS {
+        return Err(LaunchError::TooManyFiles { actual, limit: Bubblewrap::MAX_ARGUMENTS });
     }
     Ok(files)
 }

@@ -3,9 +3,10 @@
 use std::io;
 
 use crate::backend::Backend;
+use crate::exit::Ended;
 use crate::exit::Exit;
 use crate::integrity::Method;
-use crate::launch::{Ended, Launch};
+use crate::launch::Launch;
 use crate::launch_error::LaunchError;
 use crate::linux::descriptors::{make_room, soft_limit};
 use crate::linux::memory_files::{self, MemoryFiles};

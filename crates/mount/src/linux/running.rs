@@ -14,9 +14,10 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use skillfreeze_manifest::EntryKind;
 
 use crate::backend::Backend;
+use crate::backend::Bubblewrap;
 use crate::bind::{Bind, overlaps};
 use crate::guard::Guarded;
-use crate::host::{Bubblewrap, kind_at};
+use crate::host::kind_at;
 use crate::integrity::Method;
 use crate::launch_error::LaunchError;
 use crate::linux::bubblewrap::{SnapshotSource, Sources, arguments};
@@ -36,8 +37,6 @@ use crate::verify::Verified;
 /// Directories over which the helper mounts the snapshot, in its own mount namespace; the first that no
 /// bind comes from.
 const STAGES: [&str; 5] = ["/mnt", "/media", "/srv", "/opt", "/home"];
-/// The most arguments that bubblewrap takes.
-pub(crate) const MAX_ARGUMENTS: usize = 9000;
 /// The most of bubblewrap's messages that is kept.
 const MAX_MESSAGE_BYTES: u64 = 16 << 10;
 
@@ -112,8 +111,8 @@ impl Running {
             plan,
             &Sources { snapshot, first_bind: numbers.first_bind(), filter: filter.as_ref().map(|_| last) },
         );
-        if arguments.len() > MAX_ARGUMENTS {
-            let (actual, limit) = (arguments.len(), MAX_ARGUMENTS);
+        if arguments.len() > Bubblewrap::MAX_ARGUMENTS {
+            let (actual, limit) = (arguments.len(), Bubblewrap::MAX_ARGUMENTS);
             return Err(LaunchError::TooManyFiles { actual, limit });
         }
         let arguments = join_nul(&arguments);

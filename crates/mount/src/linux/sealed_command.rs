@@ -13,10 +13,10 @@ use command_fds::{CommandFdExt as _, FdMapping};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use crate::exit::Ended;
 use crate::exit::Exit;
 use crate::host;
 use crate::integrity::{Integrity, Method, Scope};
-use crate::launch::Ended;
 use crate::launch_error::LaunchError;
 use crate::linux::daemon::daemon_of;
 use crate::linux::descriptors::open_hashed;

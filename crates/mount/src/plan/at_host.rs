@@ -7,14 +7,17 @@ use super::binds::plan_binds;
 use super::environment::{Places, check_variables, plan_environment};
 use super::root::Root;
 use super::user::choose_user;
-use super::{LaunchPlan, Mount, PLAN_SCHEMA, PlanWarning, Snapshot, command_of};
+use super::{LaunchPlan, PLAN_SCHEMA, PlanWarning, Snapshot, command_of};
 use crate::backend::Backend;
 use crate::bind::{Bind, normal_target};
 use crate::host::{Host, SystemEntry};
 use crate::integrity::{Integrity, Method};
+use crate::mount::Mount;
+use crate::names::Names;
+use crate::network::Network;
 use crate::plan_error::PlanError;
 use crate::private::{EXTENSIONS, HOME, TEMPORARIES};
-use crate::request::{LaunchRequest, Names, Network};
+use crate::request::LaunchRequest;
 
 /// What applies the rules.
 pub(super) struct Enclosing {

@@ -8,8 +8,9 @@ use super::environment::HOME;
 use super::root::Root;
 use crate::bind::{Bind, BindError, Policy};
 use crate::guard::{Protection, protect};
+use crate::names::Names;
 use crate::plan_error::PlanError;
-use crate::request::{LaunchRequest, Names};
+use crate::request::LaunchRequest;
 
 /// Places that the sandbox makes itself and that nothing else may be, hold or lie in.
 fn closed_places(names: &Names) -> Vec<Utf8PathBuf> {

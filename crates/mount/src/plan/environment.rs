@@ -8,8 +8,9 @@ use camino::Utf8Path;
 use super::root::Root;
 use crate::bind::{BindError, overlaps};
 use crate::integrity::Integrity;
+use crate::names::Names;
 use crate::plan_error::PlanError;
-use crate::request::{LaunchRequest, Names};
+use crate::request::LaunchRequest;
 
 /// The sandbox's home.
 pub(super) const HOME: &str = "/tmp/home";

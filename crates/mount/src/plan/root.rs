@@ -2,11 +2,13 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::Mount;
 use crate::bind::{BindError, overlaps};
 use crate::host::{Host, SystemEntry};
+use crate::mount::Mount;
+use crate::names::Names;
+use crate::network::Network;
 use crate::plan_error::PlanError;
-use crate::request::{LaunchRequest, Names, Network};
+use crate::request::LaunchRequest;
 
 /// The entries of the root that hold programs, libraries and their configuration: no bind may take
 /// their place.

@@ -4,9 +4,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 use skillfreeze_manifest::EntryKind;
 
 use super::at_host::{Enclosing, plan_at_host};
-use super::{LaunchPlan, Mount, Snapshot};
+use super::{LaunchPlan, Snapshot};
 use crate::host::Host;
 use crate::integrity::{Integrity, Method, Sandbox};
+use crate::mount::Mount;
 use crate::plan_error::PlanError;
 use crate::request::LaunchRequest;
 use crate::seatbelt::{Grant, Profile, Resolve, profile};

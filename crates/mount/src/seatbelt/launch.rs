@@ -20,8 +20,9 @@ use nix::unistd::Pid;
 use skillfreeze_manifest::{MANIFEST_FILE, SKILL_FILE};
 
 use super::{Profile, Resolved, SANDBOX_EXEC, arguments};
+use crate::exit::Ended;
 use crate::exit::Exit;
-use crate::launch::{Ended, Launch};
+use crate::launch::Launch;
 use crate::launch_error::LaunchError;
 use crate::private;
 use crate::record::{InsideRecord, RecordFile, RunRecord};

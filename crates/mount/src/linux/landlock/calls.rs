@@ -3,7 +3,7 @@
 use nix::libc;
 
 use crate::linux::filter::{ENOSYS, EPERM, Rule, When};
-use crate::request::Network;
+use crate::network::Network;
 
 /// Ways out of what the other rules look at: rings make calls that no filter sees.
 const RINGS: [libc::c_long; 3] =

@@ -13,8 +13,8 @@ use rustix::io::Errno;
 
 use super::Enclosure;
 use crate::linux::probe::ProbeError;
-use crate::plan::Mount;
-use crate::request::Network;
+use crate::mount::Mount;
+use crate::network::Network;
 
 /// The code of what is not as the rules say.
 pub(super) const BROKEN: &str = "landlock-broken";
