@@ -197,6 +197,15 @@ impl Sources {
         self.sources.iter().flat_map(|source| source.places()).chain(self.named.iter().cloned()).collect()
     }
 
+    /// Places of skills that do not each lie in a directory of their own directly below it.
+    pub(crate) fn other_layouts(&self) -> impl Iterator<Item = Utf8PathBuf> {
+        self.sources.iter().flat_map(|source| {
+            let is_plain = matches!(source.definition().layout, Layout::Children | Layout::Collection(_));
+            // Beside its root there are only single packages and what they borrow from.
+            source.places().into_iter().skip(usize::from(is_plain))
+        })
+    }
+
     /// The root of the project that the caller works in.
     pub(crate) fn project(&self) -> &Utf8Path {
         self.project.as_path()

@@ -181,3 +181,28 @@ fn nothing_starts_where_it_cannot_be_had() {
         }
     }
 }
+
+/// An agent looks where the source has a skill, and the snapshot has it by its id.
+#[test]
+fn what_would_lie_elsewhere_is_told_or_refused() {
+    for place in Place::each() {
+        let skill = |path: &str| {
+            file(place.work("ws").join(path), format!("---\nname: demo\ndescription: {path}\n---\n"));
+        };
+        for path in ["pk/SKILL.md", "nest/cat/demo/SKILL.md", "flat/demo.md", "named/other/SKILL.md"] {
+            skill(path);
+        }
+        let run = |json: &[&str], source: &str, layout: &str| {
+            let source = format!("ws/{source}");
+            let options = ["--in-place", "--workspace", "ws", "--source", &source, "--layout", layout];
+            place.env.run([&["run"], json, &options[..], &["--", "ls", "named"]].concat())
+        };
+        for (source, layout) in [("pk", "package"), ("nest", "nested"), ("flat", "flat")] {
+            let output = run(&["--json"], source, layout);
+            assert!(output.fails(125, "in-place-layout")["hint"].is_string(), "{output:#?}");
+        }
+        let output = run(&[], "named", "children");
+        assert_eq!((output.status, output.stdout.as_str()), (0, "demo\n"), "{output:#?}");
+        assert!(output.stderr.contains("named/other") && output.stderr.contains("named/demo"), "{output:#?}");
+    }
+}

@@ -70,13 +70,12 @@ fn what_is_too_little_is_named() {
             (&["sh", "-c", "exec \"$@\" </", "sh"], "stream-directory"),
             (&["sh", "-c", directory, "sh"], "not-found"),
             (&["prlimit", "--fsize=0:0"], "record-not-written"),
-            (&["prlimit", NO_THREAD], "sandbox-start"),
+            (&["prlimit", NO_THREAD], "process-limit"),
         ] {
             let output = run_by(&place, starter, &["echo", "started"]);
             let error = output.fails(125, code);
             assert!(!text(&error["message"]).is_empty(), "{error}");
-            // Only where nobody could be had to relay its signals was it started already.
-            assert!(output.stdout.is_empty() || code == "sandbox-start", "{starter:?}: {output:#?}");
+            assert_eq!(output.stdout, "", "{starter:?}: {output:#?}");
         }
         // Memory files are files: their size is limited too. A stage's are, likewise.
         let output = run_by(&place, &["prlimit", "--fsize=50000:50000"], &["echo", "started"]);
@@ -105,7 +104,7 @@ fn a_check_needs_no_thread_but_its_own() {
         let output = Output::of(verify.arg(place.env.program()).args(["verify", "--json", &place.digest]));
         assert_eq!(output.json()["packages"], 7);
         let output = run_by(&place, &["prlimit", NO_THREAD], &["true"]);
-        let error = output.fails(125, "sandbox-start");
+        let error = output.fails(125, "process-limit");
         assert!(text(&error["message"]).contains("relaying signals"), "{error}");
     }
 }
@@ -134,5 +133,39 @@ fn no_descriptor_gets_in_where_one_call_cannot_close_all() {
             run_by(&place, &starter, &["sh", "-c", "for fd in /proc/$$/fd/*; do echo ${fd##*/}; done"]);
         // The shell has the directory itself open while it lists it.
         assert_eq!(output.ok(), "0\n1\n2\n3\n", "{output:#?}");
+    }
+}
+
+/// `timeout` and service managers send TERM alone.
+#[test]
+fn a_stopped_command_can_be_ended() {
+    for place in Place::each_way() {
+        let output = run_by(&place, &["timeout", "1"], &["sh", "-c", "kill -STOP $$"]);
+        assert!([124, 143].contains(&output.status), "{output:#?}");
+    }
+}
+
+#[test]
+fn a_descriptor_that_cannot_be_written_takes_no_status_lines() {
+    for place in Place::each() {
+        let script = "exec \"$0\" run \"$1\" \"$2\" --status-fd 3 -- echo started 3</dev/null";
+        let program = place.env.program().to_str().unwrap().to_owned();
+        let output =
+            Output::of(&mut place.env.command_of("sh", ["-c", script, &program, &place.digest, "--json"]));
+        assert!(text(&output.fails(125, "usage")["message"]).contains("not open for writing"), "{output:#?}");
+        assert_eq!(output.stdout, "");
+    }
+}
+
+/// Too few descriptors are no damage, and too few processes no fault of bubblewrap's or the command's.
+#[test]
+fn what_the_machine_refuses_is_not_the_snapshots_fault() {
+    for place in Place::each_way().filter(|place| !place.is_roots()) {
+        for limit in 8..16 {
+            let starter = format!("ulimit -n {limit}; exec \"$@\"");
+            let output = run_by(&place, &["sh", "-c", &starter, "sh"], &["echo", "started"]);
+            assert_eq!((output.status, output.stdout.as_str()), (125, ""), "{output:#?}");
+            assert!(!output.stderr.contains("does not match"), "{output:#?}");
+        }
     }
 }

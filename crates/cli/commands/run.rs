@@ -1,5 +1,6 @@
 //! `run`: checks a snapshot and launches a command that reads it.
 
+mod in_place;
 mod ready;
 mod request;
 
@@ -166,6 +167,11 @@ impl Run {
             Launch::new(verified, request, &host).map_err(|error| Failure::from(error).of_launch())?;
         for warning in &launch.plan().warnings {
             context.output().warning(&describe_warning(warning));
+        }
+        for warning in
+            in_place::check_places(launch.plan(), &sources, &packages).map_err(Failure::of_launch)?
+        {
+            context.output().warning(&warning);
         }
         if self.dry_run {
             context.output().json(launch.plan())?;

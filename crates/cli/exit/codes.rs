@@ -112,8 +112,10 @@ const STATUSES: [(u8, &[&str]); 6] = [
             "integrity-unavailable",
             "landlock-missing",
             "landlock-too-old",
+            "process-limit",
             "sandbox-cannot",
             "sandbox-unavailable",
+            "too-many-mounts",
         ],
     ),
 ];

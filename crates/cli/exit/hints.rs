@@ -76,6 +76,12 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
             "let this program create user and mount namespaces, so that any number of files can be sealed; \
              or select fewer skills, or take less with `--require read-only`"
         }
+        "in-place-layout" => {
+            "only a source with each skill in a directory of its own, directly below it, can be covered; leave \
+             `--in-place` out, and have the agent read `$SKILLS_DIR`"
+        }
+        "process-limit" => skillfreeze::mount::PROCESS_LIMIT,
+        "too-many-mounts" => "bind fewer places: one directory instead of what is in it",
         "descriptor-limit" => "raise the hard limit of open files (`ulimit -Hn`), or bind fewer places",
         "bwrap-failed" => "see what `bwrap --unshare-all --ro-bind / / true` says by itself",
         "sandbox-start" => "`skillfreeze doctor` shows which ways there are here",

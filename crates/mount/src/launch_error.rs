@@ -79,6 +79,14 @@ pub enum LaunchError {
         /// How many bubblewrap takes.
         limit: usize,
     },
+    /// bubblewrap does not take as many mounts.
+    #[error("the sandbox has too many mounts: bubblewrap would get {actual} arguments, more than {limit}")]
+    TooManyMounts {
+        /// How many arguments there would be.
+        actual: usize,
+        /// How many bubblewrap takes.
+        limit: usize,
+    },
     /// The hard limit of open descriptors is too low for what a launch hands down.
     #[error("the launch needs {needed} open descriptors, more than the hard limit of {limit}")]
     TooManyDescriptors {
@@ -158,6 +166,11 @@ impl LaunchError {
     pub fn code(&self) -> &str {
         match self {
             Self::Record(_) => "record-not-written",
+            Self::Start { source, .. } if source.kind() == io::ErrorKind::WouldBlock => "process-limit",
+            // The other process tells in words.
+            Self::Helper { message, .. } if message.starts_with("Resource temporarily unavailable") => {
+                "process-limit"
+            }
             Self::Start { .. } | Self::Helper { .. } => "sandbox-start",
             Self::Directory { .. } => "stream-directory",
             Self::NoTerminal(_) => "terminal-missing",
@@ -166,6 +179,7 @@ impl LaunchError {
             Self::StageUnavailable { .. } => "seal-unavailable",
             Self::InPlace { .. } => "in-place-unavailable",
             Self::TooManyFiles { .. } => "seal-too-many-files",
+            Self::TooManyMounts { .. } => "too-many-mounts",
             Self::TooManyDescriptors { .. } => "descriptor-limit",
             Self::Plan(error) => error.code(),
             Self::Unsealed { .. } => "integrity",

@@ -106,7 +106,7 @@ pub use record::{
     RECORD_SCHEMA, RunContext, RunRecord,
 };
 pub use record_file::RecordFile;
-pub use refusal::{Refusal, explain};
+pub use refusal::{PROCESS_LIMIT, Refusal, explain};
 pub use request::LaunchRequest;
 pub use session::Session;
 pub use shell::quote;

@@ -11,8 +11,20 @@ pub struct Refusal {
     pub fix: &'static str,
 }
 
+/// What mends a limit on processes.
+pub const PROCESS_LIMIT: &str =
+    "raise the limit of processes (`ulimit -u`, or the control group's `pids.max`), or end some";
+
 /// Messages of bubblewrap by a part that its versions share; the first that fits counts.
-const REFUSALS: [(&str, Refusal); 10] = [
+const REFUSALS: [(&str, Refusal); 11] = [
+    (
+        "Resource temporarily unavailable",
+        Refusal {
+            code: "process-limit",
+            sentence: "no more processes may be started here",
+            fix: PROCESS_LIMIT,
+        },
+    ),
     (
         "setting up uid map: Permission denied",
         Refusal {
@@ -110,6 +122,7 @@ mod tests {
     #[test]
     fn explains_what_bubblewrap_says() {
         for (message, code) in [
+            ("bwrap: Creating new namespace failed: Resource temporarily unavailable\n", "process-limit"),
             ("bwrap: setting up uid map: Permission denied\n", "userns-restricted"),
             ("bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted\n", "network-restricted"),
             (

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::os::fd::{OwnedFd, RawFd};
 
 use camino::Utf8PathBuf;
+use rustix::fs::{OFlags, fcntl_getfl};
 use serde::Serialize;
 use skillfreeze_manifest::{Digest, to_canonical_bytes};
 
@@ -84,9 +85,14 @@ impl StatusWriter {
     /// Writes to a copy of the descriptor that the caller has at this number.
     ///
     /// # Errors
-    /// `EBADF` when nothing is open there.
+    /// `EBADF` when nothing is open there, `InvalidInput` when it cannot be written.
     pub fn to_descriptor(number: RawFd) -> io::Result<Self> {
-        Ok(Self(Some(File::from(skillfreeze_sys::duplicate(number)?))))
+        let copy = skillfreeze_sys::duplicate(number)?;
+        let access = fcntl_getfl(&copy)? & OFlags::RWMODE;
+        if access == OFlags::RDONLY {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not open for writing"));
+        }
+        Ok(Self(Some(File::from(copy))))
     }
 
     /// The same, and no program that this process starts gets the caller's own descriptor, unless it is a

@@ -96,6 +96,10 @@ impl Verified {
             Some(manifest) if faults.is_empty() => {
                 Ok(Self { dir, path: path.to_owned(), digest, manifest, counts: Counts { files, bytes } })
             }
+            _ if !faults.is_empty() && faults.iter().all(Fault::is_of_machine) => {
+                let said = faults[0].actual.clone().unwrap_or_default();
+                Err(io(std::io::Error::other(said)))
+            }
             _ => Err(VerifyError::Faults { path: path.to_owned(), digest, faults }),
         }
     }

@@ -69,6 +69,7 @@ impl BubblewrapError {
         match self {
             Self::Missing { .. } => "bwrap-missing",
             Self::Untrusted { .. } => "bwrap-untrusted",
+            Self::Unusable { source, .. } if source.kind() == io::ErrorKind::WouldBlock => "process-limit",
             Self::Unusable { .. } => "bwrap-unusable",
             Self::TooOld { .. } => "bwrap-too-old",
         }

@@ -10,6 +10,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use nix::sys::signal::{Signal, killpg};
@@ -22,6 +23,9 @@ use crate::linux::landlock::Enclosed;
 use crate::linux::probe::ProbeError;
 use crate::linux::protocol::{FOREGROUND, Ground, InnerPlan, Numbers, Report, receive};
 use crate::linux::{opened, selfcheck, terminal};
+
+/// Signals that are to end a command.
+const ENDING: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
 
 /// Runs the inner process; its status means nothing, the reports say it all.
 pub(crate) fn run(numbers: Numbers) -> i32 {
@@ -79,32 +83,30 @@ fn supervise(plan: &InnerPlan, numbers: Numbers, report: &File, control: File) -
     if !plan.watched.is_empty() {
         tell(watch(plan, numbers)?)?;
     }
+    // If there is nobody to relay signals, the command is not started.
+    let (started, command) = mpsc::channel();
+    let abandoned = relay_signals(control, command, enclosed).map_err(|error| Report::HelperFailed {
+        doing: "relaying signals".to_owned(),
+        message: error.to_string(),
+    })?;
     let command = start(plan, enclosed)
         .map_err(|error| Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) })?;
+    let _ = started.send(command);
     tell(Report::Started)?;
     let stopped = |signal| {
         // If `main` is gone, so is the sandbox.
         let _ = Report::Stopped { signal }.send(report);
     };
-    let ended = match relay_signals(control, command, enclosed) {
-        Ok(abandoned) => {
-            let ended = reap_until(command, plan.terminal.is_some().then_some(&stopped));
-            if abandoned.load(Ordering::SeqCst) {
-                // It did not end, it was ended.
-                std::process::exit(125);
-            }
-            Ok(ended)
-        }
-        Err(error) => {
-            let doing = "relaying signals".to_owned();
-            Err(Report::HelperFailed { doing, message: error.to_string() })
-        }
-    };
+    let ended = reap_until(command, plan.terminal.is_some().then_some(&stopped));
+    if abandoned.load(Ordering::SeqCst) {
+        // It did not end, it was ended.
+        std::process::exit(125);
+    }
     // Elsewhere the kernel does, when this process ends.
     if let Some(enclosed) = enclosed {
         enclosed.end_all();
     }
-    ended
+    Ok(ended)
 }
 
 /// From here on, what is opened is the command's doing. The instance is closed again before that starts.
@@ -139,10 +141,16 @@ fn start(plan: &InnerPlan, enclosed: Option<Enclosed>) -> io::Result<Pid> {
 
 /// Sends each signal that `main` writes into the pipe on to the command's group; ends the sandbox
 /// when the pipe closes, which it does only when `main` is gone. Says then that it was not the command's own end.
-fn relay_signals(mut control: File, command: Pid, enclosed: Option<Enclosed>) -> io::Result<Arc<AtomicBool>> {
+fn relay_signals(
+    mut control: File,
+    command: Receiver<Pid>,
+    enclosed: Option<Enclosed>,
+) -> io::Result<Arc<AtomicBool>> {
     let abandoned = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&abandoned);
     let relay = move || {
+        let Ok(command) = command.recv() else { return };
+        let group = nix::unistd::Pid::from_raw(command.as_raw_nonzero().get());
         let mut number = [0];
         while control.read_exact(&mut number).is_ok() {
             if number[0] == FOREGROUND {
@@ -150,7 +158,11 @@ fn relay_signals(mut control: File, command: Pid, enclosed: Option<Enclosed>) ->
                 let _ = terminal::make_foreground(command);
             } else if let Ok(signal) = Signal::try_from(i32::from(number[0])) {
                 // The command may have ended just now.
-                let _ = killpg(nix::unistd::Pid::from_raw(command.as_raw_nonzero().get()), signal);
+                let _ = killpg(group, signal);
+                // One that is stopped must be there to be ended.
+                if ENDING.contains(&signal) {
+                    let _ = killpg(group, Signal::SIGCONT);
+                }
             }
         }
         told.store(true, Ordering::SeqCst);

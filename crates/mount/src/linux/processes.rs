@@ -2,6 +2,8 @@
 
 use std::io;
 
+use rustix::io::Errno;
+
 use crate::backend::Backend;
 use crate::exit::Ended;
 use crate::exit::Exit;
@@ -124,6 +126,10 @@ impl Launch {
             Some(Report::InPlaceFailed { message }) => Err(LaunchError::InPlace { message }),
             Some(Report::SealFailed { faults }) => Err(LaunchError::Unsealed { faults }),
             Some(Report::CheckFailed { check, detail }) => Err(LaunchError::SelfCheck { check, detail }),
+            // That is the machine's doing, not the command's.
+            Some(Report::NotStarted { errno }) if errno == Errno::AGAIN.raw_os_error() => {
+                Err(LaunchError::Start { doing: "starting the command", source: Errno::AGAIN.into() })
+            }
             Some(Report::NotStarted { errno }) => {
                 let program = self.plan.command.first().map(|program| program.to_string_lossy().into_owned());
                 let source = io::Error::from_raw_os_error(errno);

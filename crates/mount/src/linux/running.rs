@@ -113,7 +113,10 @@ impl Running {
         );
         if arguments.len() > Bubblewrap::MAX_ARGUMENTS {
             let (actual, limit) = (arguments.len(), Bubblewrap::MAX_ARGUMENTS);
-            return Err(LaunchError::TooManyFiles { actual, limit });
+            return Err(match snapshot {
+                SnapshotSource::Memory(..) => LaunchError::TooManyFiles { actual, limit },
+                _ => LaunchError::TooManyMounts { actual, limit },
+            });
         }
         let arguments = join_nul(&arguments);
         let bubblewrap = match &plan.backend {
