@@ -72,6 +72,9 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         }
         "mount-swapped" => "find out what moved or replaced the directory; do not trust what was read since",
         "mount-writable" => "mount it read-only, or have `skillfreeze seal` start the sandbox",
+        "mount-unsealed" => {
+            "have `skillfreeze seal` start the sandbox, which must show `/proc`; or take less with `--require read-only`"
+        }
         "seal-too-many-files" => {
             "let this program create user and mount namespaces, so that any number of files can be sealed; \
              or select fewer skills, or take less with `--require read-only`"
