@@ -115,7 +115,9 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         "sandbox-cannot" => "use `--sandbox bwrap`, or leave the option out",
         "terminal-missing" => "start it in a terminal, or leave `--tty` out",
         "terminal-unsupported" => "leave `--tty` out: the command then has a session of its own",
-        "alias-unknown" => "write `$SKILLS_DIR/ID/PATH`, or a skill's id alone for its `SKILL.md`",
+        "alias-unknown" => {
+            "write `$SKILLS_DIR/ID/PATH` or `ID/PATH`, or a skill's id alone for its `SKILL.md`"
+        }
         "path-component" => "write the path as the manifest has it",
         "path-escape" => "only files of the snapshot can be read",
         "seatbelt-failed" => "start it outside of any other sandbox: one cannot be put into another",
