@@ -89,6 +89,9 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         "bwrap-unusable" => "name another one with `--bwrap`, or install the system's",
         "store-shown" => "move the store out of the system's directories, or name another with `--root`",
         "bwrap-untrusted" => "use one that root installed, or name this one with `--bwrap`",
+        "bwrap-owner-unknown" => {
+            "if it is the system's, name it with `--bwrap`; or start outside of this user namespace"
+        }
         "bwrap-too-old" => "install bubblewrap 0.8.0-2+deb12u1, 0.10 or later",
         "bind-store" => "bind something else; the store is never visible in a sandbox",
         "bind-snapshot" => "keep the snapshot outside of what the sandbox may write",

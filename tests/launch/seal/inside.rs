@@ -81,6 +81,29 @@ fn a_file_system_that_can_be_made_writable_is_told() {
     }
 }
 
+/// A user namespace that does not know root says of nothing that it is root's.
+#[test]
+fn a_launch_in_there_says_why_it_trusts_no_bubblewrap() {
+    for place in Place::each() {
+        let program = place.env.program().to_str().unwrap();
+        let run = |options: &[&str]| {
+            let asked = [&[program, "run", &place.digest, "--json"], options, &["--", "true"]].concat();
+            place.seal(&["--json"], &asked)
+        };
+        if place.is_roots() {
+            run(&[]).ok();
+            continue;
+        }
+        let error = run(&[]).fails(125, "bwrap-owner-unknown");
+        assert!(
+            error["message"].as_str().unwrap().contains("root is unknown in this user namespace"),
+            "{error}"
+        );
+        assert!(error["hint"].as_str().unwrap().contains("--bwrap"), "{error}");
+        run(&["--bwrap", "/usr/bin/bwrap"]).ok();
+    }
+}
+
 /// A sandbox need not have the store, a home, nor the kernel's list of mounts.
 #[test]
 fn little_is_needed() {
