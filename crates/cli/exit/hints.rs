@@ -1,5 +1,10 @@
 //! What to do about a failure, by its code.
 
+/// What lets a stage be mounted, by which alone a command with its own sandbox can be sealed.
+pub(crate) const LET_MOUNT: &str = "let this program create user and mount namespaces: \
+    user.max_user_namespaces above 0, kernel.unprivileged_userns_clone=1 (Debian), an AppArmor profile with \
+    `userns,` (Ubuntu), a container with a filter that allows unshare and mount";
+
 /// What helps against most failures of a code.
 pub(super) fn hint_of(code: &str) -> Option<&'static str> {
     Some(match code {
