@@ -50,7 +50,7 @@ fn a_sandbox_of_a_runner_finds_what_is_sealed() {
     let env = environment();
     let sealed = run(&env, &block("seal", "sh"), &[]);
     let output = sealed.ok();
-    assert!(output.lines().next().unwrap().ends_with("match, and nothing can change them"), "{output}");
+    assert!(output.lines().next().unwrap().ends_with("match; sealed: nothing can change them"), "{output}");
     assert!(output.contains("name: release-notes"), "{output}");
 }
 

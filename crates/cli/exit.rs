@@ -19,6 +19,7 @@ use skillfreeze::store::{AddError, PackageError, StoreError};
 
 use self::codes::status_of;
 pub(crate) use self::codes::{INTEGRITY, LAUNCH, UNAVAILABLE, USAGE};
+pub(crate) use self::hints::LET_MOUNT;
 use self::hints::hint_of;
 use crate::environment::Unusable;
 

@@ -98,6 +98,7 @@ fn every_way_is_tried() {
         let levels: Vec<String> =
             found.0["ways"].as_array().unwrap().iter().map(|way| text(&way["integrity"])).collect();
         assert_eq!(levels, ["sealed", "sealed", "read-only", "read-only", "checked"]);
+        assert_eq!(found.check("seal")["ok"], true);
         let shown = place.env.run(["doctor"]);
         assert!(shown.ok().contains("yes  landlock      read-only"), "{shown:#?}");
     }
@@ -181,6 +182,9 @@ fn without_user_namespaces_landlock_is_what_there_is() {
         assert_eq!(found.ways()["sealed-memfd"], "userns-limit");
         let staged = if place.is_roots() { "userns-limit" } else { "seal-unavailable" };
         assert_eq!(found.ways()["staged-tmpfs"], staged);
+        let seal = found.check("seal");
+        assert_eq!(seal["code"], "seal-unavailable", "{seal}");
+        assert!(text(&seal["fix"]).contains("user.max_user_namespaces"), "{seal}");
         // Nor that: somebody else's sandbox is left.
         let words = ["python3", "-c", NO_USERNS, "/usr/bin/python3", "-c", FORBID, "444=38"];
         let found = Found::of(&mut under(&place, &words), 7);

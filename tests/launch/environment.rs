@@ -89,8 +89,9 @@ fn a_variable_that_cannot_be_set_is_refused() {
         for name in ["", "1A", "A-B", "A=B", "A B"] {
             place.run(&["--json", "--skills-var", name], &["true"]).fails(125, "environment-name");
         }
-        file(place.work("vars"), "A=1\nno equals sign\n");
-        place.run(&["--json", "--env-file", "vars"], &["true"]).fails(125, "usage");
+        file(place.work("vars"), "# two\nA=1\nno equals sign\n");
+        let error = place.run(&["--json", "--env-file", "vars"], &["true"]).fails(125, "usage");
+        assert!(error["message"].as_str().unwrap().starts_with("line 3 of `vars`"), "{error}");
         place.run(&["--json", "--env-file", "none"], &["true"]).fails(125, "not-found");
     }
 }

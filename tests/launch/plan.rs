@@ -162,16 +162,20 @@ fn a_plan_says_what_it_promises_and_how_to_check_again() {
     for place in Place::each() {
         let plan = place.plan_json(&[]);
         assert_eq!((&plan["integrity"], &plan["how"]), (&"checked".into(), &"plan".into()));
-        assert_eq!(plan, place.plan_json(&["--format", "bwrap", "--json"]), "`--json` is JSON");
         assert_eq!(plan["notes"], serde_json::json!(["needs-own-root"]));
         let verify: Vec<String> = plan["verify"].as_array().unwrap().iter().map(text).collect();
         let verify = || place.env.run(&verify[1..]);
         assert!(verify().ok().starts_with(&place.digest));
 
         let env = place.plan(&["--format", "env", "--skills-dir", "/a b", "--skills-var", "ACME"]);
-        let script = format!("{}printf %s \"$ACME\"", env.ok());
-        assert_eq!(Output::of(std::process::Command::new("sh").args(["-c", &script])).ok(), "/a b");
-        assert!(place.plan(&["--format", "env", "--null"]).ok().contains("SKILLS_DIR=/skills\0"));
+        let child = |env: &Output, name: &str| {
+            let script = format!("{}sh -c 'printf %s \"${name}\"'", env.ok());
+            Output::of(std::process::Command::new("sh").args(["-c", &script])).ok().to_owned()
+        };
+        assert_eq!(child(&env, "ACME"), "/a b", "what the shell starts has it");
+        assert_eq!(child(&place.plan(&["--format", "env"]), "SKILLS_DIR"), text(&plan["path"]));
+        let words = ["--format", "env", "--null", "--skills-dir", "/skills"];
+        assert!(place.plan(&words).ok().contains("SKILLS_DIR=/skills\0"));
         let docker = place.plan(&["--format", "docker"]);
         assert!(docker.ok().starts_with("--mount type=bind,source=/") && !docker.stdout.contains("lease"));
         let seatbelt = place.plan(&["--format", "seatbelt"]);
@@ -210,6 +214,7 @@ fn what_a_plan_cannot_be_is_refused_by_name() {
             (&["--extensions", "none"], 2, "bind-not-found", "none"),
             (&["--extensions", "src/demo/SKILL.md"], 2, "usage", "not a directory"),
             (&["--null"], 2, "usage", "--null"),
+            (&["--format", "bwrap"], 2, "usage", "--format"),
         ] {
             let refused = place.plan(&[options, &["--json"]].concat()).fails(status, code);
             assert!(refused.to_string().contains(says), "{refused}");
@@ -224,6 +229,11 @@ fn what_a_plan_cannot_be_is_refused_by_name() {
             assert_eq!((refused.status, refused.stdout.as_str()), (2, ""), "{refused:?}");
             assert!(refused.stderr.contains(says) && refused.stderr.contains("--format"), "{refused:?}");
         }
+        let twice = place.env.run(["--json", "plan", &place.digest, "--format", "env"]);
+        twice.fails(2, "usage");
+        // What is typed comes before the environment.
+        let mut typed = place.env.command(["plan", &place.digest, "--format", "bwrap"]);
+        assert!(Output::of(typed.env("SKILLFREEZE_JSON", "1")).ok().starts_with("--ro-bind "));
         let unknown = place.env.run(["plan", "sha256:000000000000", "--json"]);
         unknown.fails(4, "snapshot-unknown");
     }

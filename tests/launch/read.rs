@@ -22,6 +22,7 @@ fn every_name_of_a_file_gives_its_bytes() {
             "$SKILLS_DIR/demo/scripts/tool.py",
             "${SKILLS_DIR}/demo/scripts/tool.py",
             "/skills/demo/scripts/tool.py",
+            "demo/scripts/tool.py",
             &host,
         ] {
             assert_eq!(place.read(&[alias]).ok(), content, "{alias}");
@@ -126,7 +127,10 @@ fn what_is_no_frozen_file_is_refused_by_name() {
             ("/skills/demo", 4, "not-found"),
             ("none", 4, "not-found"),
             ("$OTHER/demo/SKILL.md", 2, "alias-unknown"),
-            ("demo/SKILL.md", 2, "alias-unknown"),
+            ("./demo/SKILL.md", 2, "alias-unknown"),
+            ("demo/../../../etc/passwd", 2, "path-escape"),
+            ("demo//SKILL.md", 2, "path-component"),
+            ("other/SKILL.md", 4, "not-found"),
         ] {
             let refused = place.read(&[alias, "--json"]);
             assert_eq!(refused.stdout, "", "{alias}");

@@ -89,6 +89,11 @@ impl Doctor {
                 checks.extend(sandbox(&ways));
             }
         }
+        #[cfg(target_os = "linux")]
+        checks.push(match ways::try_seal() {
+            Ok(()) => Finding::good("seal", "a command with a sandbox of its own finds what is sealed"),
+            Err(failure) => Finding::bad("seal", failure),
+        });
         let best = ways.iter().find(|way| way.ok);
         let advice = Way::advice(best);
         // A plan is for somebody else's sandbox, not for `run`.

@@ -23,8 +23,11 @@ use crate::exit::Failure;
 /// COMMAND"`. While the command runs, bubblewrap holds a lock that keeps the snapshot in the store, so it
 /// cannot be told `--as-pid-1`. After `--ro-bind / /` nothing can be mounted at `/skills` ("Can't mkdir
 /// /skills: Read-only file system"): use `--skills-dir host` there, which leaves the snapshot at its own
-/// path. The words of the other forms go before the image of `docker run`, before the command of
-/// `sandbox-exec`, or to a shell; there the lock is yours to hold.
+/// path. The words of the other forms go before the image of `docker run` or before the command of
+/// `sandbox-exec`; there the lock is yours to hold.
+///
+/// For a shell and what it starts: `plan=$(skillfreeze plan SNAPSHOT --format env) && eval "$plan"`. It mounts
+/// nothing, so the snapshot is at its own path there.
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
     /// A snapshot: `sha256:…`, or a directory with `--digest`
@@ -34,7 +37,7 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "DIGEST")]
     digest: Option<Digest>,
     /// For what: a program, `bwrap`, `sandbox-exec`, a shell, `docker run`
-    #[arg(long, value_name = "FORMAT", default_value = "json")]
+    #[arg(long, value_name = "FORMAT", default_value = "json", conflicts_with = "json")]
     format: Format,
     /// End each word with a NUL byte, as `bwrap --args FD` and `xargs -0` read them
     #[arg(long)]
@@ -46,7 +49,7 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "NAME", default_value = "SKILLS_DIR")]
     skills_var: String,
     /// Where the command sees the skills; `host` for the snapshot's own path, in a sandbox that shows
-    /// the host's file system [default: /skills, with `seatbelt` host]
+    /// the host's file system [default: /skills, with `seatbelt` and `env` host]
     #[arg(long, value_name = "DIR|host")]
     skills_dir: Option<Utf8PathBuf>,
     /// Keep what the command writes to $SKILL_EXTENSIONS_DIR in this directory
@@ -71,7 +74,12 @@ enum Format {
 
 impl Plan {
     pub(crate) fn run(&self, context: &Context) -> Result<u8, Failure> {
-        let is_json = self.format == Format::Json || context.output().is_json();
+        let is_json = self.format == Format::Json;
+        if !is_json && context.output().is_json() {
+            return Err(
+                Failure::usage("`--json` and `--format` ask for two forms").hint("leave one of them out")
+            );
+        }
         if self.null && is_json {
             return Err(Failure::usage("`--null` is for words, and JSON has none")
                 .hint("name a `--format` other than `json`"));
@@ -140,7 +148,7 @@ impl Plan {
         let mut request = HandoffRequest::default();
         request.at_host = match &self.skills_dir {
             Some(dir) => dir == "host",
-            None => self.format == Format::Seatbelt,
+            None => matches!(self.format, Format::Seatbelt | Format::Env),
         };
         request.names = match &self.skills_dir {
             Some(dir) if !request.at_host => Names { skills_dir: dir.clone(), ..names },

@@ -16,10 +16,11 @@ use crate::output::printable;
 ///
 /// The bytes that are printed are those that were hashed; nothing is printed of a file that does not
 /// match the manifest. A skill's id alone means its `SKILL.md`. A path may be written as the agent knows
-/// it (`$SKILLS_DIR/ID/PATH`, `${SKILLS_DIR}/ID/PATH`, `/skills/ID/PATH`) or as the host does.
+/// it (`$SKILLS_DIR/ID/PATH`, `${SKILLS_DIR}/ID/PATH`, `/skills/ID/PATH`), as the host does, or as faults
+/// and lines `opened` have it (`ID/PATH`).
 #[derive(Debug, Args)]
 pub(crate) struct Read {
-    /// A skill's id, or a file's path as the agent or the host knows it
+    /// A skill's id, or a file's path by any of its names
     #[arg(value_name = "SKILL|ALIAS")]
     target: String,
     /// The snapshot: `sha256:…`, or a directory with `--digest`

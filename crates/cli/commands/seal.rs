@@ -17,7 +17,7 @@ use super::keeping::{records, run_id};
 #[cfg(target_os = "linux")]
 use super::naming::{Ready, hint_for_skill, named};
 use crate::context::Context;
-use crate::exit::Failure;
+use crate::exit::{Failure, LET_MOUNT};
 #[cfg(target_os = "linux")]
 use crate::users;
 
@@ -65,7 +65,7 @@ impl Seal {
         sealed.map_err(|failure| match failure.code.as_str() {
             // There is no other way, nor less to be had.
             "seal-unavailable" => {
-                failure.hint("`skillfreeze doctor` shows why, and what else can be had here")
+                failure.hint(format!("{LET_MOUNT}; `skillfreeze doctor` shows what else can be had here"))
             }
             "seal-memory" => failure.hint("free some memory, or select fewer skills"),
             _ => failure,

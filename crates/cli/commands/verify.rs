@@ -23,7 +23,10 @@ use crate::output::counted;
 /// Named by its digest, or by a path with `--digest`, the manifest itself is checked too. A path
 /// alone shows only that the files fit the manifest beside them (`"anchored": false`).
 ///
-/// `--inside` is for a sandbox to look at what it was given: nothing in there may be able to change it.
+/// `--inside` is for a sandbox to look at what it was given. "Sealed" means that the files are in a file
+/// system in memory that is read-only as a whole and that nothing in there can make writable, as `skillfreeze
+/// seal` mounts it. A read-only mount alone (`--require read-only`) keeps the sandbox from writing by this
+/// path, not by another, nor others outside. What is mounted over the path later is not known.
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
     /// A snapshot (`sha256:…`, or a directory) or a run
@@ -35,9 +38,12 @@ pub(crate) struct Verify {
     /// Ignore modes beyond the execute bit
     #[arg(long)]
     portable: bool,
-    /// Look from inside a sandbox whether it can be changed, too: the attempt must fail
+    /// Look from inside a sandbox whether it is sealed, too: attempts to change it must fail
     #[arg(long)]
     inside: bool,
+    /// The least that will do with `--inside`
+    #[arg(long, value_name = "LEVEL", requires = "inside", default_value = "sealed")]
+    require: Kept,
     /// How to print; `sha256sum` prints what `sha256sum -c` reads
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
@@ -48,6 +54,15 @@ enum Format {
     Text,
     Json,
     Sha256sum,
+}
+
+/// What keeps the files as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kept {
+    /// The file system, for everybody
+    Sealed,
+    /// This mount of it
+    ReadOnly,
 }
 
 /// What `verify --json` prints.
@@ -73,7 +88,7 @@ struct VerifyOutput {
 struct Inside {
     probes: u64,
     noexec: bool,
-    filesystem_read_only: bool,
+    sealed: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -101,7 +116,8 @@ impl Verify {
         drop(progress);
         // Whose it is says nothing where the sandbox's user namespace does not know them.
         let warnings = if self.inside { Vec::new() } else { warnings(&named)? };
-        let inside = if self.inside && check.is_clean() { Some(probe(&named, &check)?) } else { None };
+        let inside =
+            if self.inside && check.is_clean() { Some(probe(&named, &check, self.require)?) } else { None };
         let in_store = named.in_store;
         let output = VerifyOutput {
             schema: "skillfreeze.verify.v1",
@@ -168,7 +184,7 @@ impl Verify {
 
 /// Tries from inside to change what was found to be right.
 #[cfg(target_os = "linux")]
-fn probe(named: &Named, check: &Check) -> Result<Inside, Failure> {
+fn probe(named: &Named, check: &Check, require: Kept) -> Result<Inside, Failure> {
     let first = check.manifest.iter().flat_map(|manifest| manifest.packages()).next();
     let skill = first.map(|package| Utf8Path::new(package.id().as_str()).join(SKILL_FILE));
     let file = skill.unwrap_or_else(|| MANIFEST_FILE.into());
@@ -177,12 +193,19 @@ fn probe(named: &Named, check: &Check) -> Result<Inside, Failure> {
         failure.status = INTEGRITY;
         failure
     })?;
-    let Probed { probes, noexec, filesystem_read_only, .. } = probed;
-    Ok(Inside { probes, noexec, filesystem_read_only })
+    let Probed { probes, noexec, unsealed, .. } = probed;
+    if let Some(why) = unsealed.filter(|_| require == Kept::Sealed) {
+        let message =
+            format!("the files in `{}` are not sealed, they can change from elsewhere: {why}", named.path);
+        let mut failure = Failure::new("mount-unsealed", message);
+        failure.status = INTEGRITY;
+        return Err(failure);
+    }
+    Ok(Inside { probes, noexec, sealed: unsealed.is_none() })
 }
 
 #[cfg(not(target_os = "linux"))]
-fn probe(_: &Named, _: &Check) -> Result<Inside, Failure> {
+fn probe(_: &Named, _: &Check, _: Kept) -> Result<Inside, Failure> {
     Err(Failure::new("seal-unavailable", "`--inside` looks at mounts of Linux"))
 }
 
@@ -245,8 +268,10 @@ fn text(output: &VerifyOutput) -> String {
         let anchor =
             if output.anchored { "" } else { " (the manifest itself was not checked: no digest was named)" };
         let inside = match &output.inside {
-            Some(Inside { filesystem_read_only: true, .. }) => ", and nothing can change them",
-            Some(_) => ", and cannot be changed from here",
+            Some(Inside { sealed: true, .. }) => "; sealed: nothing can change them",
+            Some(_) => {
+                "; this mount is read-only, but the files are not sealed: they can change from elsewhere"
+            }
             None => "",
         };
         return format!(

@@ -1,5 +1,10 @@
 //! What to do about a failure, by its code.
 
+/// What lets a stage be mounted, by which alone a command with its own sandbox can be sealed.
+pub(crate) const LET_MOUNT: &str = "let this program create user and mount namespaces: \
+    user.max_user_namespaces above 0, kernel.unprivileged_userns_clone=1 (Debian), an AppArmor profile with \
+    `userns,` (Ubuntu), a container with a filter that allows unshare and mount";
+
 /// What helps against most failures of a code.
 pub(super) fn hint_of(code: &str) -> Option<&'static str> {
     Some(match code {
@@ -72,6 +77,9 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         }
         "mount-swapped" => "find out what moved or replaced the directory; do not trust what was read since",
         "mount-writable" => "mount it read-only, or have `skillfreeze seal` start the sandbox",
+        "mount-unsealed" => {
+            "have `skillfreeze seal` start the sandbox, which must show `/proc`; or take less with `--require read-only`"
+        }
         "seal-too-many-files" => {
             "let this program create user and mount namespaces, so that any number of files can be sealed; \
              or select fewer skills, or take less with `--require read-only`"
@@ -92,6 +100,9 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         "bwrap-unusable" => "name another one with `--bwrap`, or install the system's",
         "store-shown" => "move the store out of the system's directories, or name another with `--root`",
         "bwrap-untrusted" => "use one that root installed, or name this one with `--bwrap`",
+        "bwrap-owner-unknown" => {
+            "if it is the system's, name it with `--bwrap`; or start outside of this user namespace"
+        }
         "bwrap-too-old" => "install bubblewrap 0.8.0-2+deb12u1, 0.10 or later",
         "bind-store" => "bind something else; the store is never visible in a sandbox",
         "bind-snapshot" => "keep the snapshot outside of what the sandbox may write",
@@ -118,7 +129,9 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         "sandbox-cannot" => "use `--sandbox bwrap`, or leave the option out",
         "terminal-missing" => "start it in a terminal, or leave `--tty` out",
         "terminal-unsupported" => "leave `--tty` out: the command then has a session of its own",
-        "alias-unknown" => "write `$SKILLS_DIR/ID/PATH`, or a skill's id alone for its `SKILL.md`",
+        "alias-unknown" => {
+            "write `$SKILLS_DIR/ID/PATH` or `ID/PATH`, or a skill's id alone for its `SKILL.md`"
+        }
         "path-component" => "write the path as the manifest has it",
         "path-escape" => "only files of the snapshot can be read",
         "seatbelt-failed" => "start it outside of any other sandbox: one cannot be put into another",

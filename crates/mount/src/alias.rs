@@ -1,5 +1,5 @@
 //! The names under which one frozen file is known: `$SKILLS_DIR/x`, `${SKILLS_DIR}/x`, `/skills/x`,
-//! and its path on the host.
+//! its path on the host, and `x`, as faults and status lines have it.
 //!
 //! All of it is done with texts and the manifest: nothing is opened, so no link can lead astray.
 
@@ -36,8 +36,8 @@ pub struct FrozenFile<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AliasError {
-    /// It begins with nothing that means the snapshot.
-    #[error("`{}` does not begin with `${variable}/` or `{directory}/`", .alias.escape_debug())]
+    /// It begins with nothing that means the snapshot, and with no skill.
+    #[error("`{}` does not begin with `${variable}/`, `{directory}/` or a skill's id", .alias.escape_debug())]
     Unknown {
         /// As given.
         alias: String,
@@ -151,8 +151,11 @@ impl<'a> Aliases<'a> {
         beginnings.sort_by_key(|beginning| std::cmp::Reverse(beginning.len()));
         let rest = beginnings.iter().find_map(|beginning| {
             alias.strip_prefix(beginning.as_str()).filter(|rest| rest.is_empty() || rest.starts_with('/'))
-        })?;
-        Some(rest.strip_prefix('/').unwrap_or(rest))
+        });
+        match rest {
+            Some(rest) => Some(rest.strip_prefix('/').unwrap_or(rest)),
+            None => alias.split_once('/').filter(|(id, _)| id.parse::<SkillId>().is_ok()).map(|_| alias),
+        }
     }
 }
 
@@ -211,6 +214,22 @@ mod tests {
         let host = Utf8Path::new("/acme/skills/store/x");
         let aliases = Aliases { manifest: &manifest, names: &names, host };
         let resolve = |alias: &str| aliases.resolve(alias).map(|found| found.path());
+        for path in ["demo/SKILL.md", "demo/a b/it's", "demo/scripts/go", "other/SKILL.md"] {
+            assert_eq!(resolve(path).as_deref(), Ok(path));
+        }
+        for (path, code) in [
+            ("demo/", "path-component"),
+            ("demo//SKILL.md", "path-component"),
+            ("demo/./SKILL.md", "path-component"),
+            ("demo/scripts", "not-found"),
+            ("none/SKILL.md", "not-found"),
+            ("demo/..", "path-escape"),
+            ("demo/../other/SKILL.md", "path-escape"),
+            ("demo/../../etc/passwd", "path-escape"),
+            ("./demo/SKILL.md", "alias-unknown"),
+        ] {
+            assert_eq!(resolve(path).map_err(|error| error.code()), Err(code), "{path}");
+        }
         for beginning in ["$SKILLS_DIR", "${SKILLS_DIR}", "/acme/skills", "/acme/skills/store/x"] {
             for path in ["demo/SKILL.md", "demo/a b/it's", "demo/scripts/go", "other/SKILL.md"] {
                 assert_eq!(resolve(&format!("{beginning}/{path}")).as_deref(), Ok(path));
@@ -244,7 +263,8 @@ mod tests {
             ("../demo/SKILL.md", "path-escape"),
             ("$SKILLS_DIRdemo/SKILL.md", "alias-unknown"),
             ("$OTHER/demo/SKILL.md", "alias-unknown"),
-            ("demo/SKILL.md", "alias-unknown"),
+            ("De mo/SKILL.md", "alias-unknown"),
+            (".snapshot.json", "alias-unknown"),
             ("", "alias-unknown"),
         ] {
             assert_eq!(resolve(alias).map_err(|error| error.code()), Err(code), "{alias}");

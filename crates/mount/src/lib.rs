@@ -95,7 +95,7 @@ pub use integrity::{Integrity, Method, STRONGEST, Sandbox, Scope, Seal, UnknownN
 pub use launch::Launch;
 pub use launch_error::LaunchError;
 #[cfg(target_os = "linux")]
-pub use linux::{ProbeError, Probed, SealRequest, SealedCommand, probe_read_only};
+pub use linux::{ProbeError, Probed, SealRequest, SealedCommand, Unsealed, probe_read_only};
 pub use mount::Mount;
 pub use names::Names;
 pub use network::Network;

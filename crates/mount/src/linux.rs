@@ -27,7 +27,7 @@ pub(crate) mod stage;
 pub(crate) mod supervisor;
 pub(crate) mod terminal;
 
-pub use self::probe::{ProbeError, Probed, probe_read_only};
+pub use self::probe::{ProbeError, Probed, Unsealed, probe_read_only};
 pub use self::sealed_command::{SealRequest, SealedCommand};
 use crate::signals;
 

@@ -54,7 +54,7 @@ pub struct RunRecord {
     pub launch: LaunchRecord,
     /// What was checked.
     pub checks: Checks,
-    /// What of the snapshot the command opened, where only it could and it was started.
+    /// What of the snapshot the command opened; none where others could have, or it was not started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened: Option<OpenedRecord>,
     /// How the command ended.

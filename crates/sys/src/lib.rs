@@ -171,10 +171,12 @@ pub fn cloexec_from(first: RawFd) -> io::Result<()> {
 
 /// What [`mount_setattr`] sets on a mount.
 #[cfg(target_os = "linux")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MountAttributes {
     /// No writing through this mount.
     pub read_only: bool,
+    /// Writing through this mount again.
+    pub writable: bool,
     /// No set-user-ID programs.
     pub no_suid: bool,
     /// No devices.
@@ -193,7 +195,8 @@ pub fn mount_setattr(mount: impl AsFd, attributes: MountAttributes) -> io::Resul
     let attr_set = flag(attributes.read_only, libc::MOUNT_ATTR_RDONLY)
         | flag(attributes.no_suid, libc::MOUNT_ATTR_NOSUID)
         | flag(attributes.no_dev, libc::MOUNT_ATTR_NODEV);
-    let attributes = libc::mount_attr { attr_set, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    let attr_clr = flag(attributes.writable, libc::MOUNT_ATTR_RDONLY);
+    let attributes = libc::mount_attr { attr_set, attr_clr, propagation: 0, userns_fd: 0 };
     // SAFETY: the path is an empty C string and the structure has the size that is passed with it.
     let done = unsafe {
         libc::syscall(

@@ -31,22 +31,37 @@ fn what_does_not_match_comes_first() {
     }
 }
 
-/// A mount alone can be read-only while its file system is not: nothing is said of the latter, and nothing
-/// is done to it.
+/// A mount alone can be read-only while the files are written by another path: that is less than sealed, and
+/// said so. Nothing is done to the file system.
 #[test]
 fn a_mount_is_told_from_its_file_system() {
-    if !Runner::available().contains(&Runner::Root) {
-        skip!("only root mounts");
-    }
-    for place in Place::each().filter(Place::is_roots) {
-        let script = "mount --bind $1 $1 && mount -o remount,bind,ro $1 && \"$2\" verify $1 --digest $3 --inside \
-                      --json && touch $4/still-writable";
-        let mut shell = place.env.command_of("unshare", ["-m", "sh", "-c", script, "sh"]);
-        shell.arg(&place.snapshot).arg(place.env.program()).arg(&place.digest).arg(place.env.work());
-        let output = Output::of(&mut shell).json();
-        assert_eq!(output["inside"]["filesystem_read_only"], false, "{output}");
-        assert_eq!(output["inside"]["probes"], 5, "{output}");
+    for place in Place::each() {
+        let snapshot = place.snapshot.to_str().unwrap();
+        let script = "file=$1/demo/SKILL.md; shift; \"$0\" verify /mnt --inside --digest \"$@\" || exit; \
+                      touch still-writable; chmod 644 $file; echo evil >$file; cat /mnt/demo/SKILL.md";
+        let program = place.env.program().to_str().unwrap();
+        let asked = |capabilities: &[&str], options: &[&str]| {
+            let bare = ["--dev-bind", "/", "/", "--ro-bind", snapshot, "/mnt"];
+            let shell = ["--", "sh", "-c", script, program, snapshot, &place.digest];
+            let words = [&bare[..], capabilities, &shell, options].concat();
+            Output::of(&mut place.env.command_of("bwrap", words))
+        };
+        let incapable = ["--cap-drop", "ALL"];
+        let error = asked(&incapable, &["--json"]).fails(3, "mount-unsealed");
+        assert!(error["message"].as_str().unwrap().contains("can change from elsewhere"), "{error}");
+        assert!(error["hint"].as_str().unwrap().contains("--require read-only"), "{error}");
+        // Who may mount can undo it.
+        let capable = ["--unshare-user", "--cap-add", "ALL"];
+        for options in [&["--json"][..], &["--json", "--require", "read-only"]] {
+            let error = asked(&capable, options).fails(3, "mount-writable");
+            assert!(error["message"].as_str().unwrap().contains("writable copy"), "{error}");
+        }
+        let output = asked(&incapable, &["--require", "read-only"]);
+        let said =
+            "this mount is read-only, but the files are not sealed: they can change from elsewhere\nevil\n";
+        assert!(output.ok().ends_with(said), "{output:?}");
         assert!(place.work("still-writable").exists());
+        place.env.run(["verify", snapshot, "--require", "sealed", "--json"]).fails(2, "usage");
     }
 }
 
@@ -66,6 +81,29 @@ fn a_file_system_that_can_be_made_writable_is_told() {
     }
 }
 
+/// A user namespace that does not know root says of nothing that it is root's.
+#[test]
+fn a_launch_in_there_says_why_it_trusts_no_bubblewrap() {
+    for place in Place::each() {
+        let program = place.env.program().to_str().unwrap();
+        let run = |options: &[&str]| {
+            let asked = [&[program, "run", &place.digest, "--json"], options, &["--", "true"]].concat();
+            place.seal(&["--json"], &asked)
+        };
+        if place.is_roots() {
+            run(&[]).ok();
+            continue;
+        }
+        let error = run(&[]).fails(125, "bwrap-owner-unknown");
+        assert!(
+            error["message"].as_str().unwrap().contains("root is unknown in this user namespace"),
+            "{error}"
+        );
+        assert!(error["hint"].as_str().unwrap().contains("--bwrap"), "{error}");
+        run(&["--bwrap", "/usr/bin/bwrap"]).ok();
+    }
+}
+
 /// A sandbox need not have the store, a home, nor the kernel's list of mounts.
 #[test]
 fn little_is_needed() {
@@ -75,14 +113,21 @@ fn little_is_needed() {
         let bare =
             ["bwrap", "--ro-bind", directory, "/s", "--ro-bind", program, "/p", "--ro-bind", "/usr", "/usr"];
         let links = ["--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--clearenv"];
-        for (proc, is_known) in [(&["--proc", "/proc"][..], true), (&[], false)] {
-            let command =
-                [&bare[..], &links, proc, &["--", "/p", "verify", "/s", "--digest", &place.digest]].concat();
-            let command = [&command[..], &["--inside", "--json"]].concat();
-            let output = place.seal(&[], &command).json();
+        for (proc, required, is_known) in
+            [(&["--proc", "/proc"][..], "sealed", true), (&[], "read-only", false)]
+        {
+            let inside = |required| {
+                let verify = ["--", "/p", "verify", "/s", "--digest", &place.digest, "--inside", "--json"];
+                place.seal(&[], &[&bare[..], &links, proc, &verify, &["--require", required]].concat())
+            };
+            let output = inside(required).json();
             assert_eq!((&output["clean"], &output["warnings"]), (&true.into(), &serde_json::json!([])));
-            assert_eq!(output["inside"]["filesystem_read_only"], is_known, "{output}");
+            assert_eq!(output["inside"]["sealed"], is_known, "{output}");
             assert_eq!(output["inside"]["noexec"], false);
+            if !is_known {
+                let error = inside("sealed").fails(3, "mount-unsealed");
+                assert!(error["message"].as_str().unwrap().contains("/proc"), "{error}");
+            }
         }
     }
 }

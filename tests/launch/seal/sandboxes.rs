@@ -98,7 +98,7 @@ fn withstands(place: &Place, sandbox: &Sandbox, directory: &Path) {
     assert_eq!((ready, before, after), ("ready", "NAME = 'tool'", "NAME = 'tool'"), "{words:?}");
     let verified: Value = serde_json::from_str(verified).unwrap();
     assert_eq!((&verified["clean"], &verified["anchored"]), (&true.into(), &true.into()), "{verified}");
-    assert_eq!(verified["inside"]["filesystem_read_only"], true, "{verified}");
+    assert_eq!(verified["inside"]["sealed"], true, "{verified}");
     assert_eq!(ended.status.code(), Some(0), "{words:?}: {ended:?}");
     // What was changed is what lies there now.
     place.env.run(["verify", &place.digest, "--json"]).fails(3, "integrity");

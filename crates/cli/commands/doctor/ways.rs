@@ -10,11 +10,13 @@ use skillfreeze::Manifest;
 use skillfreeze::manifest::{MANIFEST_FILE, Silent};
 use skillfreeze::mount::seatbelt::Resolved;
 use skillfreeze::mount::{
-    Handoff, HandoffRequest, Host, Integrity, Launch, LaunchRequest, Method, RunContext, Sandbox, Seal,
-    Session, Verified,
+    Ended, Handoff, HandoffRequest, Host, Integrity, Launch, LaunchRequest, Method, RunContext, Sandbox,
+    Seal, Session, Verified,
 };
+#[cfg(target_os = "linux")]
+use skillfreeze::mount::{SealRequest, SealedCommand};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, LET_MOUNT};
 use crate::users;
 
 /// All ways on this platform, the best first.
@@ -59,7 +61,7 @@ impl Way {
         };
         // What usually helps is to leave this way alone, which is not what is asked about here.
         let fix = match code.as_str() {
-            "seal-unavailable" => Some("let this program create user and mount namespaces".to_owned()),
+            "seal-unavailable" => Some(LET_MOUNT.to_owned()),
             _ => hint,
         };
         Self { how, integrity, ok: false, code: Some(code), detail: Some(message), fix }
@@ -104,18 +106,31 @@ fn try_one(how: Method, host: &Host) -> Result<(), Failure> {
         request.require = Some(Integrity::ReadOnly);
     }
     let launch = Launch::new(verified, request, host)?;
-    let context = RunContext {
-        id: "doctor".to_owned(),
-        actor: users::actor(),
-        requested: Vec::new(),
-        packages: Vec::new(),
-    };
-    let ended = launch.run(Session::new(context, &Silent))?;
+    ended_well(&launch.run(Session::new(context(), &Silent))?)
+}
+
+/// Seals an empty snapshot for `true`, as for a command with a sandbox of its own.
+#[cfg(target_os = "linux")]
+pub(super) fn try_seal() -> Result<(), Failure> {
+    let snapshot = EmptySnapshot::new()?;
+    let mut request = SealRequest::new(vec!["true".into()], "/".into());
+    request.environment = vec![("PATH".into(), "/usr/bin:/bin".into())];
+    let sealed = SealedCommand::new(snapshot.verify()?, request)?;
+    let ended = sealed.run(Session::new(context(), &Silent)).map_err(Failure::from);
+    ended_well(&ended.map_err(|failure| match failure.code.as_str() {
+        "seal-unavailable" => failure.hint(LET_MOUNT),
+        _ => failure,
+    })?)
+}
+
+fn context() -> RunContext {
+    RunContext { id: "doctor".to_owned(), actor: users::actor(), requested: Vec::new(), packages: Vec::new() }
+}
+
+fn ended_well(ended: &Ended) -> Result<(), Failure> {
     match ended.exit.code() {
         0 => Ok(()),
-        status => {
-            Err(Failure::new("sandbox-broken", format!("`true` ended with status {status} in the sandbox")))
-        }
+        status => Err(Failure::new("sandbox-broken", format!("`true` ended with status {status}"))),
     }
 }
 

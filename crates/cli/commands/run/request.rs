@@ -80,14 +80,14 @@ impl Run {
         let mut environment: BTreeMap<OsString, OsString> =
             env::vars_os().filter(|(name, _)| LaunchRequest::passes(name)).collect();
         for file in &self.env_file {
-            for line in read_text(file)?.lines() {
+            for (index, line) in read_text(file)?.lines().enumerate() {
                 let line = line.trim();
                 if line.is_empty() || line.starts_with('#') {
                     continue;
                 }
-                let (name, value) = line
-                    .split_once('=')
-                    .ok_or_else(|| Failure::usage(format!("`{file}` has a line that is not `NAME=VALUE`")))?;
+                let (name, value) = line.split_once('=').ok_or_else(|| {
+                    Failure::usage(format!("line {} of `{file}` is not `NAME=VALUE`", index + 1))
+                })?;
                 environment.insert(name.into(), value.into());
             }
         }

@@ -28,6 +28,14 @@ pub enum BubblewrapError {
         /// The program.
         path: Utf8PathBuf,
     },
+    /// One was found, of an owner whom this user namespace does not know, as it does not know root.
+    #[error(
+        "`{path}` is not used: root is unknown in this user namespace, so whether it is root's cannot be told"
+    )]
+    OwnerUnknown {
+        /// The program.
+        path: Utf8PathBuf,
+    },
     /// It cannot be started or read.
     #[error("cannot use `{path}`")]
     Unusable {
@@ -70,6 +78,7 @@ impl BubblewrapError {
             Self::Missing { .. } => "bwrap-missing",
             Self::Untrusted { .. } => "bwrap-untrusted",
             Self::Unusable { source, .. } if source.kind() == io::ErrorKind::WouldBlock => "process-limit",
+            Self::OwnerUnknown { .. } => "bwrap-owner-unknown",
             Self::Unusable { .. } => "bwrap-unusable",
             Self::TooOld { .. } => "bwrap-too-old",
         }
@@ -121,6 +130,7 @@ impl BubblewrapChoice<'_> {
                     untrusted.get_or_insert(found);
                 }
                 Err(match untrusted {
+                    Some(path) if is_unknown_here(&path) => BubblewrapError::OwnerUnknown { path },
                     Some(path) => BubblewrapError::Untrusted { path },
                     None => BubblewrapError::Missing { searched, skipped },
                 })
@@ -146,6 +156,21 @@ fn is_roots_alone(path: &Utf8Path) -> bool {
             found.uid() == 0 && (found.mode() & 0o022 == 0 || is_sticky)
         })
     })
+}
+
+/// Whether a program is of somebody whom this user namespace does not know, as root may be.
+///
+/// It could be any other user's as well, so that it is not taken for root's.
+fn is_unknown_here(path: &Utf8Path) -> bool {
+    let read = |path: &str| fs::read_to_string(path).ok();
+    let knows_root = read("/proc/self/uid_map").is_none_or(|map| has_root(&map));
+    let overflow = read("/proc/sys/kernel/overflowuid").and_then(|text| text.trim().parse().ok());
+    !knows_root && fs::metadata(path).is_ok_and(|found| Some(found.uid()) == overflow)
+}
+
+/// Whether a user namespace with this map has a user 0.
+fn has_root(map: &str) -> bool {
+    map.lines().any(|line| line.split_whitespace().next() == Some("0"))
 }
 
 fn probe(path: Utf8PathBuf) -> Result<Bubblewrap, BubblewrapError> {
@@ -191,6 +216,17 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn a_map_says_whether_there_is_a_root() {
+        for (map, has) in [
+            ("         0          0 4294967295\n", true),
+            ("1000 1000 1\n", false),
+            ("10 0 5\n0 1000 1\n", true),
+        ] {
+            assert_eq!(has_root(map), has, "{map}");
+        }
+    }
 
     #[test]
     fn an_untrusted_program_is_named_and_not_used() {

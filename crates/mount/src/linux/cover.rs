@@ -27,7 +27,12 @@ pub(crate) fn cover(root: &Covered, stage: &OwnedFd) -> io::Result<()> {
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
     let mount = open_tree(stage, "", flags)?;
-    let attributes = skillfreeze_sys::MountAttributes { read_only: true, no_suid: true, no_dev: true };
+    let attributes = skillfreeze_sys::MountAttributes {
+        read_only: true,
+        no_suid: true,
+        no_dev: true,
+        ..Default::default()
+    };
     skillfreeze_sys::mount_setattr(&mount, attributes)?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(move_mount(&mount, "", &place, "", flags)?)

@@ -234,7 +234,12 @@ fn mount_at(at: &Utf8Path, snapshot: OwnedFd) -> Result<(), Failed> {
     let mount = open_tree(&snapshot, "", flags).map_err(during("cloning the snapshot's mount"))?;
     unshare(CloneFlags::CLONE_NEWNS).map_err(during("making a mount namespace"))?;
     make_private()?;
-    let attributes = skillfreeze_sys::MountAttributes { read_only: true, no_suid: true, no_dev: true };
+    let attributes = skillfreeze_sys::MountAttributes {
+        read_only: true,
+        no_suid: true,
+        no_dev: true,
+        ..Default::default()
+    };
     skillfreeze_sys::mount_setattr(&mount, attributes).map_err(during("making the snapshot read-only"))?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     move_mount(&mount, "", CWD, at.as_std_path(), flags).map_err(during("mounting the snapshot"))

@@ -13,6 +13,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+pub use self::filesystem::Unsealed;
+
 /// A name that no snapshot holds.
 const ABSENT: &str = ".skillfreeze-probe";
 
@@ -24,9 +26,9 @@ pub struct Probed {
     pub probes: u64,
     /// Whether programs cannot be started from there.
     pub noexec: bool,
-    /// Whether the whole file system is read-only and stays so for whoever asks, not only this mount of
-    /// it; not so either where the kernel's list of mounts is not to be seen.
-    pub filesystem_read_only: bool,
+    /// Why the files can change through something else than this mount; none where they are sealed: on a
+    /// file system in memory that is read-only as a whole, and stays so for whoever asks.
+    pub unsealed: Option<Unsealed>,
 }
 
 /// Why a directory is not read-only, or not what it should be.
@@ -56,14 +58,14 @@ pub fn probe_read_only(directory: impl AsFd, file: &Utf8Path) -> Result<Probed, 
     if !flags.contains(StatVfsMountFlags::RDONLY) {
         return Err(fail("mount-writable", "it is not mounted read-only".to_owned()));
     }
-    let mut probes = probe_mount(directory, file)?;
-    let filesystem_read_only = filesystem::is_read_only(directory);
-    // Where only the mount is read-only, this would make the file system of others so.
-    if filesystem_read_only {
-        filesystem::probe(directory)?;
-        probes += 1;
+    let probes = probe_mount(directory, file)? + 1;
+    let unsealed = filesystem::look(directory).err();
+    match unsealed {
+        None => filesystem::probe(directory)?,
+        // To mount it again, read-only, would make the file system of others so.
+        Some(_) => filesystem::probe_copy(directory)?,
     }
-    Ok(Probed { probes, noexec: flags.contains(StatVfsMountFlags::NOEXEC), filesystem_read_only })
+    Ok(Probed { probes, noexec: flags.contains(StatVfsMountFlags::NOEXEC), unsealed })
 }
 
 pub(crate) fn fail(check: &'static str, detail: String) -> ProbeError {
