@@ -99,6 +99,9 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         "in-place-nothing" => {
             "lend the command the sources (`--workspace`, `--ro-bind`), or leave `--in-place` out: `$SKILLS_DIR` is always there"
         }
+        "in-place-changed" => {
+            "find out what moves or exchanges the source while launches start, then try again"
+        }
         "in-place-unavailable" => {
             "leave `--in-place` out, or start where a private file system can be mounted: `skillfreeze doctor`"
         }

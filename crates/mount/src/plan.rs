@@ -29,7 +29,7 @@ use crate::alias::expand_argument;
 use crate::backend::Backend;
 use crate::backend::Bubblewrap;
 use crate::bind::{Bind, normal_target};
-use crate::guard::{Guard, Protection};
+use crate::guard::{Guard, Guarded, Protection};
 use crate::host::Host;
 use crate::integrity::{Integrity, Method, STRONGEST, Sandbox, Seal};
 use crate::mount::Mount;
@@ -148,6 +148,20 @@ impl LaunchPlan {
         let is_it =
             |mount: &Mount| matches!(mount, Mount::InPlace { root, within: true, .. } if Some(root) == found);
         self.mounts.iter().any(is_it)
+    }
+
+    /// The source roots over which the helper must mount the snapshot, each once, by however many names it
+    /// is guarded.
+    pub(crate) fn covered(&self, guards: &[Guard]) -> Vec<Guarded> {
+        let mut covered: Vec<Guarded> = Vec::new();
+        for found in guards.iter().filter(|guard| self.covers(guard)).filter_map(|guard| guard.found.as_ref())
+        {
+            // One that was another a moment ago stays, and is refused.
+            if !covered.contains(found) {
+                covered.push(found.clone());
+            }
+        }
+        covered
     }
 
     /// The directory of the host that is made for this launch alone, where there is one.

@@ -33,8 +33,7 @@ impl Launch {
         let soft_limit = soft_limit();
         let is_in_place = self.plan.places().count() > 1;
         if self.plan.how != Method::SealedMemfd {
-            let covered = self.guards.iter().filter(|guard| self.plan.covers(guard));
-            let covered = covered.filter_map(|guard| guard.found.clone()).collect();
+            let covered = self.plan.covered(&self.guards);
             let started = Running::start(&self.plan, &self.verified, None, covered, soft_limit);
             match started.and_then(|running| self.follow(running, record, status, has_started)) {
                 Err(LaunchError::StageUnavailable { doing, message }) if is_in_place => {
@@ -120,7 +119,7 @@ impl Launch {
             Some(Report::StageUnavailable { doing, message }) => {
                 Err(LaunchError::StageUnavailable { doing, message })
             }
-            Some(Report::InPlaceFailed { message }) => Err(LaunchError::InPlace { message }),
+            Some(Report::InPlaceFailed { message }) => Err(LaunchError::Cover { message }),
             Some(Report::SealFailed { faults }) => Err(LaunchError::Unsealed { faults }),
             Some(Report::CheckFailed { check, detail }) => Err(LaunchError::SelfCheck { check, detail }),
             Some(Report::NotStarted { errno }) => {
