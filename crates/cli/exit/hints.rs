@@ -91,7 +91,7 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         "bind-snapshot" => "keep the snapshot outside of what the sandbox may write",
         "bind-in-source" => "work outside of the skills, or bind it with `--ro-bind`",
         "bind-special-file" => "bind a directory or a regular file",
-        "mount-target-missing" => "create it on the host first",
+        "mount-target-reserved" => "name a place of its own, such as a directory directly below `/`",
         "integrity" => "do not use it: prepare the snapshot again, or get it again from where it came",
         "integrity-after-run" => "do not trust what the command did; find out what writes to the snapshot",
         "source-appeared" => "look at it before the next run: the command may have planted it",

@@ -11,8 +11,11 @@ pub struct Refusal {
     pub fix: &'static str,
 }
 
+/// The code of what the command's user cannot reach.
+pub(crate) const UNREACHABLE: &str = "bind-unreachable";
+
 /// Messages of bubblewrap by a part that its versions share; the first that fits counts.
-const REFUSALS: [(&str, Refusal); 10] = [
+const REFUSALS: [(&str, Refusal); 11] = [
     (
         "setting up uid map: Permission denied",
         Refusal {
@@ -68,7 +71,7 @@ const REFUSALS: [(&str, Refusal); 10] = [
         Refusal {
             code: "userns-unavailable",
             sentence: "no namespace can be created here",
-            fix: "start a kernel with user namespaces (CONFIG_USER_NS); `skillfreeze doctor` shows what needs none",
+            fix: "start a kernel with user namespaces (CONFIG_USER_NS)",
         },
     ),
     (
@@ -90,9 +93,17 @@ const REFUSALS: [(&str, Refusal); 10] = [
     (
         "Can't find source path",
         Refusal {
-            code: "bind-unreachable",
+            code: UNREACHABLE,
             sentence: "the command's user cannot reach a directory that is to be mounted",
             fix: "give that user search permission on every directory above it, or name another user with `--user`",
+        },
+    ),
+    (
+        "Can't chdir to",
+        Refusal {
+            code: UNREACHABLE,
+            sentence: "the command's user cannot enter the workspace",
+            fix: "give that user search permission on it, or name another user with `--user`",
         },
     ),
 ];
@@ -140,6 +151,7 @@ mod tests {
                 "program-not-executable",
             ),
             ("bwrap: Can't find source path /root/ws: Permission denied\n", "bind-unreachable"),
+            ("bwrap: Can't chdir to /srv/ws: Permission denied\n", "bind-unreachable"),
         ] {
             assert_eq!(explain(message).map(|refusal| refusal.code), Some(code), "{message}");
         }

@@ -13,8 +13,9 @@ use crate::linux::memory_files::{self, MemoryFiles};
 use crate::linux::protocol::{Numbers, Report};
 use crate::linux::running::{News, Running};
 use crate::linux::stage;
-use crate::plan::check_memory;
+use crate::plan::{check_binds, check_memory};
 use crate::record::{InsideRecord, RecordFile, RunRecord};
+use crate::refusal::UNREACHABLE;
 use crate::session::write_all;
 use crate::size::Size;
 use crate::status::{Event, StatusWriter};
@@ -62,6 +63,18 @@ impl Launch {
         status.send(&Event::Sealed { files: check.files, bytes: check.bytes });
         let running = Running::start(&self.plan, &self.verified, Some(files), Vec::new(), soft_limit)?;
         self.follow(running, record, status, has_started)
+    }
+
+    /// Names what the command's user cannot reach, where that is why bubblewrap gave up.
+    fn explain(&self, error: LaunchError) -> LaunchError {
+        match error {
+            LaunchError::Refused { refusal, .. }
+                if refusal.code == UNREACHABLE && self.plan.drops_privileges =>
+            {
+                check_binds(&self.plan).map_or_else(LaunchError::Plan, |()| error)
+            }
+            error => error,
+        }
     }
 
     /// Follows a started sandbox to its end.
@@ -136,7 +149,7 @@ impl Launch {
                 | Report::Swapped { .. },
             ) => Err(LaunchError::Lost),
             Some(Report::Sealed { .. }) | None if matches!(self.plan.backend, Backend::Bubblewrap(_)) => {
-                Err(running.refusal())
+                Err(self.explain(running.refusal()))
             }
             Some(Report::Sealed { .. }) | None => Err(LaunchError::Lost),
         }
