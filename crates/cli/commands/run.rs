@@ -52,7 +52,7 @@ pub(crate) struct Run {
     /// Leave Python bytecode out instead of refusing the package
     #[arg(long)]
     drop_bytecode: bool,
-    /// The least integrity that will do [default: the best there is; possible values: sealed, read-only, checked]
+    /// The integrity to launch at; refused where it cannot be had [default: the best there is; possible values: sealed, read-only, checked]
     #[arg(long, value_name = "LEVEL")]
     require: Option<Integrity>,
     /// How to seal [default: the best there is; possible values: staged-tmpfs, sealed-memfd]
