@@ -6,13 +6,14 @@ mod hints;
 use std::error::Error;
 use std::process::ExitCode;
 
+use camino::Utf8PathBuf;
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use skillfreeze::catalog::{DiscoveryError, ScanError};
 use skillfreeze::manifest::{Diagnostic, Severity};
 use skillfreeze::mount::{
     AliasError, BindError, BubblewrapError, Event, LaunchError, PlanError, RootfsError, StatusWriter,
-    VerifyError,
+    VerifyError, quote,
 };
 use skillfreeze::preparer::{FreezeError, ReferenceError, ResolveError};
 use skillfreeze::store::{AddError, PackageError, StoreError};
@@ -265,7 +266,7 @@ impl From<AliasError> for Failure {
 
 impl From<BindError> for Failure {
     fn from(error: BindError) -> Self {
-        Self::of(error.code(), &error)
+        Self::from(PlanError::from(error))
     }
 }
 
@@ -277,8 +278,36 @@ impl From<RootfsError> for Failure {
 
 impl From<PlanError> for Failure {
     fn from(error: PlanError) -> Self {
-        Self::of(error.code(), &error)
+        let failure = Self::of(error.code(), &error);
+        match plan_hint(&error) {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
     }
+}
+
+/// What helps against a refusal that names paths.
+fn plan_hint(error: &PlanError) -> Option<String> {
+    match error {
+        PlanError::SnapshotUnreachable(found) => Some(format!(
+            "let that user through (`{}`); where a store elsewhere is named (`--root`, `SKILLFREEZE_ROOT`), \
+             only its own directories are closed",
+            let_through(&found.closed)
+        )),
+        PlanError::BindUnreachable(found) => Some(format!(
+            "let that user through (`{}`), or name another user with `--user`",
+            let_through(&found.closed)
+        )),
+        PlanError::Bind(BindError::TargetMissing { place, .. }) => {
+            Some(format!("create `{place}` first, or bind it at another place (`--bind PATH:TARGET`)"))
+        }
+        _ => None,
+    }
+}
+
+/// What opens directories to everybody who knows what is in them.
+pub(crate) fn let_through(closed: &[Utf8PathBuf]) -> String {
+    closed.iter().fold("chmod a+x".to_owned(), |words, path| format!("{words} {}", quote(path.as_str())))
 }
 
 impl From<LaunchError> for Failure {
@@ -287,6 +316,10 @@ impl From<LaunchError> for Failure {
         failure.status = u8::try_from(error.status()).unwrap_or(LAUNCH);
         match &error {
             LaunchError::Refused { refusal, .. } => failure.hint(refusal.fix),
+            LaunchError::Plan(error) => match plan_hint(error) {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            },
             LaunchError::Helper { message, .. } if message.contains("not permitted") && rustix::process::geteuid().is_root() => {
                 failure.hint("root lacks the capability SYS_ADMIN here, as in most containers: start as an ordinary user")
             }

@@ -28,12 +28,17 @@ impl Gate {
     const ROOM: usize = 290;
 
     pub(super) fn new(place: &Place) -> Self {
+        Self::with_room_for(place, 0)
+    }
+
+    /// The same where the first line is that much longer.
+    pub(super) fn with_room_for(place: &Place, more: usize) -> Self {
         let path = place.work("gate");
         mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
         set_mode(&path, 0o666);
         let mut reader = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
         let size = fcntl_setpipe_size(reader.as_fd(), 4096).unwrap();
-        let filling = vec![b'\n'; size - Self::ROOM];
+        let filling = vec![b'\n'; size - Self::ROOM - more];
         reader.write_all(&filling).unwrap();
         Self { reader, path, filled: filling.len() as u64 }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::chown;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -193,6 +194,42 @@ fn without_user_namespaces_landlock_is_what_there_is() {
             ("landlock-missing", "")
         );
         assert!(found.advice().contains("skillfreeze plan"), "{}", found.0);
+    }
+}
+
+/// What is recommended works: root's store is closed to the user as whom its commands run.
+#[test]
+fn the_advice_tells_what_closes_the_store_to_the_commands_user() {
+    for place in Place::each() {
+        let advice = |store: &Path| {
+            let mut command = under(&place, &["python3", "-c", NO_USERNS]);
+            command.args(["--bwrap", "/usr/bin/bwrap"]).env("SKILLFREEZE_ROOT", store);
+            let found = Found::of(&mut command, 0);
+            found.landlock_is_best();
+            found.advice()
+        };
+        let store = place.env.root();
+        set_mode(store, 0o700);
+        let absent = place.work("absent");
+        if !place.is_roots() {
+            assert!(!advice(store).contains("chmod") && !advice(&absent).contains("chmod"));
+            continue;
+        }
+        let closed =
+            |store: &Path| [store.to_owned(), store.join("snapshots"), store.join("snapshots/sha256")];
+        let opening = |store: &Path| {
+            let [root, above, snapshots] = closed(store);
+            format!("`chmod a+x {} {} {}`", root.display(), above.display(), snapshots.display())
+        };
+        let told = advice(store);
+        assert!(told.contains(&format!("must first reach the store: {}", opening(store))), "{told}");
+        let told = advice(&absent);
+        assert!(told.contains(&format!("`skillfreeze prepare`, then {}", opening(&absent))), "{told}");
+        for path in closed(store) {
+            set_mode(path, 0o711);
+        }
+        assert!(!advice(store).contains("chmod"), "{}", advice(store));
+        place.run(&["--sandbox", "landlock", "--require", "read-only"], &["true"]).ok();
     }
 }
 

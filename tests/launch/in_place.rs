@@ -1,12 +1,14 @@
 //! The snapshot in the place of the sources, for programs that look for skills there.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Stdio;
 
 use serde_json::json;
-use skillfreeze_testing::{Output, file, package, tree};
+use skillfreeze_testing::{Output, directory, file, package, tree};
 
+use super::between::Gate;
 use super::sealing::{knows_the_system_calls, run_without_stage};
 use super::sources::{attempts, open_up};
 use super::{Place, Way, events, wait_until};
@@ -146,6 +148,55 @@ fn every_bind_of_a_source_is_covered() {
         assert_eq!(place.env.run(arguments).ok(), ".snapshot.json\ndemo\n");
         let inside = ["--json", "--workspace", "ws", "--ro-bind", "ws/.claude/skills/extra:/x"];
         run(&inside, &[]).fails(125, "in-place-bind");
+    }
+}
+
+/// One directory is one source, by however many names.
+#[test]
+fn a_source_that_several_names_lead_to_is_covered_once() {
+    for (link, to) in [(".claude/skills", "../.agents/skills"), (".claude", ".agents")] {
+        for place in Place::each() {
+            package(place.work("ws/.agents/skills"), "other");
+            let link = place.work("ws").join(link);
+            directory(link.parent().unwrap());
+            symlink(to, link).unwrap();
+            open_up(&place);
+            let listed = ".agents/skills:\n.snapshot.json\ndemo\n\n.claude/skills:\n.snapshot.json\ndemo\n";
+            let options = ["--workspace", "ws", "--in-place"];
+            let output = place.run(&options, &["ls", "-A", ".claude/skills", ".agents/skills"]);
+            assert_eq!(output.ok(), listed);
+            let record = place.record();
+            let mounts = record["launch"]["mounts"].as_array().unwrap();
+            assert_eq!(mounts.iter().filter(|mount| mount["kind"] == "in-place").count(), 1, "{record}");
+        }
+    }
+}
+
+#[test]
+fn a_source_that_is_exchanged_before_it_is_covered_is_named() {
+    for place in Place::each() {
+        let skills = live(&place);
+        // The line of the plan names both roots.
+        let names = [skills.as_path(), &place.work("ws/.agents/skills")].map(|path| path.as_os_str().len());
+        let gate = Gate::with_room_for(&place, names.iter().sum::<usize>() + r#","in_place":["",""]"#.len());
+        let script = r#"exec 3>gate && exec "$@""#;
+        let mut run = place.env.command_of("sh", ["-c", script, "sh"]);
+        run.arg(place.env.program()).args(["run", "--json", "--status-fd", "3", &place.digest]);
+        run.args(["--workspace", "ws", "--in-place", "--", "echo", "started"]);
+        let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        gate.wait();
+        fs::rename(&skills, place.work("ws/old")).unwrap();
+        package(&skills, "evil");
+        gate.open();
+        let output = child.wait_with_output().unwrap();
+        let error: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+        assert_eq!(
+            (&error["code"], output.stdout.as_slice()),
+            (&json!("in-place-changed"), &b""[..]),
+            "{error}"
+        );
+        assert!(error["message"].as_str().unwrap().contains(skills.to_str().unwrap()), "{error}");
+        assert!(error["hint"].as_str().unwrap().contains("exchanges the source"), "{error}");
     }
 }
 

@@ -68,11 +68,16 @@ impl Enclosed {
 #[test]
 fn it_is_no_way_of_asking_for_less() {
     for Enclosed(place) in Enclosed::each() {
-        for more in [&[][..], &["--require", "sealed"], &["--require", "read-only", "--seal", "staged-tmpfs"]]
-        {
+        for more in [&[][..], &["--require", "sealed"]] {
             let options = [&["--json", "--sandbox", "landlock"], more].concat();
             let error = place.run(&options, &["echo", "started"]).fails(125, "integrity-unavailable");
             assert!(text(&error["message"]).contains("--require read-only"), "{error}");
+        }
+        for way in ["staged-tmpfs", "sealed-memfd"] {
+            let error = place.run(&[&OPTIONS[..], &["--seal", way]].concat(), &["echo", "started"]);
+            let error = error.fails(125, "sandbox-cannot");
+            assert!(text(&error["message"]).contains("(`--seal`)"), "{error}");
+            assert!(text(&error["hint"]).contains("leave the option out"), "{error}");
         }
         for level in ["read-only", "checked"] {
             place.run(&["--sandbox", "landlock", "--require", level], &["true"]).ok();
@@ -267,7 +272,8 @@ fn it_needs_no_user_namespace() {
             under(&place, NO_USERNS, &[], &[&["run", &place.digest, "--json"], options, &command].concat())
         };
         // The system's own belongs to nobody who is known there.
-        run(&["--bwrap", "/usr/bin/bwrap"]).fails(125, "userns-limit");
+        let error = run(&["--bwrap", "/usr/bin/bwrap"]).fails(125, "userns-limit");
+        assert!(text(&error["hint"]).ends_with("`skillfreeze doctor` shows what else works here"), "{error}");
         let skill = fs::read_to_string(place.snapshot.join("demo/SKILL.md")).unwrap();
         assert_eq!(run(&["--sandbox", "landlock", "--require", "read-only"]).ok(), skill);
     }
@@ -318,14 +324,44 @@ fn rules_that_are_not_in_force_are_noticed_from_inside() {
 }
 
 #[test]
-fn a_snapshot_that_the_commands_user_cannot_reach_is_refused() {
+fn what_the_commands_user_cannot_reach_is_refused_before_the_start() {
     if !Runner::available().contains(&Runner::Root) {
         skip!("only root starts a command as somebody else");
     }
-    for Enclosed(place) in Enclosed::each().filter(|enclosed| enclosed.0.is_roots()) {
-        set_mode(place.env.root(), 0o700);
-        let error = place.run(&OPTIONS, &["true"]).fails(125, "mount-not-visible");
-        assert!(text(&error["hint"]).contains("chmod a+x"), "{error}");
+    for enclosed in Enclosed::each().filter(|enclosed| enclosed.0.is_roots()) {
+        let place = &enclosed.0;
+        directory(place.work("closed/inner"));
+        set_mode(place.work("closed"), 0o700);
+        let error = enclosed.run(&["--workspace", "closed/inner"], &["true"]).fails(125, "bind-unreachable");
+        let closed = place.work("closed").to_str().unwrap().to_owned();
+        assert!(text(&error["message"]).ends_with(&format!("no search permission on `{closed}`")), "{error}");
+        assert!(text(&error["hint"]).contains(&format!("`chmod a+x {closed}`")), "{error}");
+
+        let root = place.env.root();
+        set_mode(root, 0o700);
+        set_mode(root.join("snapshots"), 0o700);
+        let named = [root.to_owned(), root.join("snapshots")].map(|path| path.to_str().unwrap().to_owned());
+        let run = |options: &[&str]| {
+            let output = place.run(&[&OPTIONS[..], options].concat(), &["echo", "started"]);
+            assert_eq!(output.stdout, "");
+            output.fails(125, "snapshot-unreachable")
+        };
+        let error = run(&[]);
+        let listed = format!(
+            "user 65534 cannot reach `{}`: no search permission on `{}`, `{}`",
+            place.snapshot.display(),
+            named[0],
+            named[1]
+        );
+        assert_eq!(text(&error["message"]), listed);
+        assert!(text(&error["hint"]).contains(&format!("`chmod a+x {} {}`", named[0], named[1])), "{error}");
+        assert!(text(&run(&["--user", "54321"])["message"]).starts_with("user 54321 "));
+        assert!(place.records().is_empty());
+        // What the hint says is what it takes.
+        for path in &named {
+            assert!(Command::new("chmod").args(["a+x", path]).status().unwrap().success());
+        }
+        assert_eq!(enclosed.run(&[], &["echo", "started"]).ok(), "started\n");
     }
 }
 

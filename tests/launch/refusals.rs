@@ -134,6 +134,13 @@ fn a_target_must_be_a_plain_place_that_the_sandbox_does_not_need() {
                 refused(&place, &[option, path], code);
             }
             refused(&place, &["--skills-dir", "/x", "--bind", "data:/x/y"], "mount-target-reserved");
+            let error = place.run(&["--json", "--skills-dir", "/tmp/sk"], &["true"]);
+            let error = error.fails(125, "mount-target-reserved");
+            assert_eq!(
+                error["message"],
+                "nothing can be mounted at `/tmp/sk`: the sandbox needs `/tmp` itself"
+            );
+            assert!(error["hint"].as_str().unwrap().contains("directly below `/`"), "{error}");
         });
     }
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use skillfreeze_testing::{Output, directory, file, set_mode};
 
 use super::Place;
-use crate::support::copy_loader;
+use crate::support::{copy_loader, names};
 
 /// Makes a root with a shell that needs no library, and links to it.
 fn root(place: &Place) -> PathBuf {
@@ -88,10 +88,43 @@ fn mount_points_must_be_in_the_other_root() {
         for target in ["/srv/here", "/srv", "/mnt/new", "/new"] {
             assert_eq!(run(target).ok(), "", "{target}");
         }
-        let error = run("/srv/new").fails(125, "mount-target-missing");
+        let error = run("/srv/new/one").fails(125, "mount-target-missing");
         assert!(error["message"].as_str().unwrap().contains("/root/srv"), "{error}");
+        let hint = format!("create `{}` first", root.join("srv/new/one").display());
+        assert!(error["hint"].as_str().unwrap().starts_with(&hint), "{error}");
         for target in ["/usr", "/etc", "/bin/x"] {
             run(target).fails(125, "mount-target-reserved");
+        }
+    }
+}
+
+/// Images have such directories for what is mounted.
+#[test]
+fn an_empty_directory_of_the_other_root_gives_way_to_mount_points() {
+    for place in Place::each() {
+        let root = root(&place);
+        copy_loader(&place.env, &root);
+        for name in ["home", "opt", "lib32"] {
+            directory(root.join(name));
+        }
+        file(place.work("ws/file"), "");
+        let binds = ["--bind", "ws:/home/u/deep/p", "--ro-bind", "ws/file:/opt/tool/file"];
+        let options = [&["--json", "--rootfs", "root"], &binds[..]].concat();
+        let script =
+            "ls -R /home /opt; touch /home/x /home/u/x /opt/x; touch /home/u/deep/p/new && echo kept";
+        let output = place.run(&options, &["busybox", "sh", "-c", script]);
+        let listed = "/home:\nu\n\n/home/u:\ndeep\n\n/home/u/deep:\np\n\n/home/u/deep/p:\nfile\n\n\
+                      /opt:\ntool\n\n/opt/tool:\nfile\n";
+        assert!(output.stdout.starts_with(listed), "{output:#?}");
+        assert_eq!(output.stdout.ends_with("kept\n"), !place.is_roots(), "{output:#?}");
+        assert_eq!(output.stderr.matches("Read-only file system").count(), 3, "{output:#?}");
+        // Nothing is made on the host.
+        assert!(names(root.join("home")).is_empty() && names(root.join("opt")).is_empty());
+        // Where it is not empty, it stays what it is; and nothing takes the place of libraries.
+        directory(root.join("home/theirs"));
+        for (target, code) in [("/home/u/p", "mount-target-missing"), ("/lib32/x", "mount-target-missing")] {
+            let bind = format!("ws:{target}");
+            place.run(&["--json", "--rootfs", "root", "--bind", &bind], &["true"]).fails(125, code);
         }
     }
 }

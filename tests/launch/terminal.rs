@@ -64,6 +64,24 @@ fn the_command_has_the_terminal_and_cannot_type_there() {
     }
 }
 
+/// Streams that are the terminal stay so; typing takes one's own, which no filter needs to say.
+#[test]
+fn without_it_the_terminal_is_a_stream_and_no_more() {
+    for place in Place::each_way() {
+        let words = |command| {
+            let mut words = words(&place, command);
+            words.retain(|word| *word != "--tty");
+            words
+        };
+        let output = typed(&place, &[], &words(&["python3", "-c", REQUESTS, "0x5412", "0x5413"]));
+        assert_eq!(output.ok(), "0x5412 0 1\n0x5412 -1 9\n0x5413 0 0\n0x5413 -1 9\n");
+        let script =
+            "stty rows 12 cols 34; stty size; read line; echo read $line; (: </dev/tty) 2>&1 || echo no tty";
+        let output = typed(&place, &[("12 34", "typed\n")], &words(&["sh", "-c", script]));
+        assert!(output.ok().contains("read typed\n") && output.stdout.ends_with("no tty\n"), "{output:#?}");
+    }
+}
+
 #[test]
 fn what_is_typed_reaches_the_command() {
     for place in Place::each() {

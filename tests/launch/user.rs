@@ -3,7 +3,8 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, chown};
 
-use skillfreeze_testing::{Runner, file, record_skip, set_mode};
+use serde_json::json;
+use skillfreeze_testing::{Runner, directory, file, record_skip, set_mode};
 
 use super::Place;
 
@@ -87,7 +88,7 @@ fn roots_own_workspace_can_be_read_and_not_written() {
             place.run(&["--workspace", "ws"], &["sh", "-c", "cat given; touch new; chmod 777 given"]);
         assert_eq!((output.stdout.as_str(), output.status), ("given\n", 1), "{output:#?}");
         assert!(output.stderr.starts_with("warning: "), "{output:#?}");
-        assert!(output.stderr.contains("is root's, and the command runs as user 65534"), "{output:#?}");
+        assert!(output.stderr.contains("runs as user 65534, who cannot write"), "{output:#?}");
         assert_eq!(crate::support::names(place.work("ws")), ["given"]);
         assert_eq!(fs::metadata(place.work("ws/given")).unwrap().mode() & 0o777, 0o644);
     }
@@ -102,4 +103,68 @@ fn a_store_behind_a_closed_directory_serves_the_commands_user() {
         assert_eq!(output.ok(), "---\n");
     }
     assert!(!Runner::available().is_empty());
+}
+
+#[test]
+fn what_the_commands_user_cannot_write_is_told() {
+    for place in roots_places() {
+        for name in ["own", "open", "kept"] {
+            directory(place.work(name));
+        }
+        file(place.work("own/file"), "");
+        chown(place.work("own"), Some(STRANGER), Some(STRANGER)).unwrap();
+        set_mode(place.work("open"), 0o777);
+        let told = |options: &[&str]| {
+            let output = place.run(options, &["true"]);
+            output.ok();
+            let lines = output.stderr.lines().filter(|line| line.starts_with("warning: the command runs as"));
+            lines.map(|line| line.split('`').nth(1).unwrap().rsplit('/').next().unwrap().to_owned()).collect()
+        };
+        for (options, names) in [
+            (&["--workspace", "ws"][..], &["ws"][..]),
+            (&["--workspace", "open"], &[]),
+            (&["--workspace", "own", "--bind", "own/file:/x", "--bind", "kept"], &["file", "kept"]),
+            (&["--workspace", "own", "--user", "nobody"], &["own"]),
+            (&["--extensions", "kept"], &["kept"]),
+            (&["--extensions", "open", "--ro-bind", "kept"], &[]),
+        ] {
+            let told: Vec<String> = told(options);
+            assert_eq!(told, names, "{options:?}");
+        }
+        let plan = place.run(&["--bind", "kept", "--dry-run"], &["true"]).json();
+        let warning = json!([{"code": "bind-not-writable", "path": place.work("kept"), "user": 65534}]);
+        assert_eq!(plan["warnings"], warning);
+    }
+}
+
+/// bubblewrap opens binds by their path; what closes the way is named.
+#[test]
+fn closed_directories_above_what_is_lent_are_named() {
+    for place in roots_places() {
+        directory(place.work("closed/deep/ws"));
+        set_mode(place.work("closed"), 0o700);
+        set_mode(place.work("closed/deep"), 0o750);
+        let workspace = place.work("closed/deep/ws");
+        for option in ["--workspace", "--ro-bind", "--extensions"] {
+            let output = place.run(&["--json", option, workspace.to_str().unwrap()], &["echo", "started"]);
+            assert_eq!(output.stdout, "");
+            let last = output.stderr.lines().last().unwrap();
+            let error: serde_json::Value = serde_json::from_str(last).unwrap();
+            assert_eq!((output.status, &error["code"]), (125, &json!("bind-unreachable")), "{error}");
+            let (above, closed) = (place.work("closed"), place.work("closed/deep"));
+            let named = format!(
+                "user 65534 cannot reach `{}`: no search permission on `{}`, `{}`",
+                workspace.display(),
+                above.display(),
+                closed.display()
+            );
+            assert_eq!(error["message"], named);
+            let hint = format!("`chmod a+x {} {}`", above.display(), closed.display());
+            assert!(error["hint"].as_str().unwrap().contains(&hint), "{error}");
+        }
+        set_mode(place.work("ws"), 0o700);
+        let error = place.run(&["--json", "--workspace", "ws"], &["true"]);
+        let last = error.stderr.lines().last().unwrap().to_owned();
+        assert!(last.contains("bind-unreachable") && last.contains("/ws`"), "{error:#?}");
+    }
 }

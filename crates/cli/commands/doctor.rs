@@ -6,7 +6,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use clap::Args;
 use rustix::fs::{Access, access};
 use serde::Serialize;
-use skillfreeze::mount::{BubblewrapChoice, Host, Integrity, Method};
+use skillfreeze::Digest;
+use skillfreeze::mount::{BubblewrapChoice, DEFAULT_USER, Host, Integrity, Method, Unreachable};
 use skillfreeze::store::Store;
 
 use self::ways::Way;
@@ -38,7 +39,7 @@ struct DoctorOutput {
     how: Option<Method>,
     /// What to type, where that does not go by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
-    advice: Option<&'static str>,
+    advice: Option<String>,
     checks: Vec<Finding>,
     ways: Vec<Way>,
 }
@@ -95,7 +96,7 @@ impl Doctor {
             Err(failure) => Finding::bad("seal", failure),
         });
         let best = ways.iter().find(|way| way.ok);
-        let advice = Way::advice(best);
+        let advice = best.and_then(|best| best.advice(unreachable(context, plain.user).as_ref()));
         // A plan is for somebody else's sandbox, not for `run`.
         let best = best.filter(|way| way.how != Method::Plan);
         let (integrity, how) = best.map(|way| (way.integrity, way.how)).unzip();
@@ -148,6 +149,21 @@ fn store(context: &Context) -> Finding {
     }
 }
 
+/// What keeps the user who runs the commands of root from the snapshots in the store, by their path.
+fn unreachable(context: &Context, caller: (u32, u32)) -> Option<Unreachable> {
+    let root = context.root().ok().filter(|_| caller.0 == 0)?;
+    let snapshots = root.join(Store::snapshot_path(&Digest::of(b""))).parent()?.to_owned();
+    let (user, group) = DEFAULT_USER;
+    let found = Unreachable::check(&snapshots, (user, group));
+    let mut found = found.err().unwrap_or(Unreachable { path: snapshots, user, closed: Vec::new() });
+    // What is not there yet will be made closed to others.
+    let absent = found.path.ancestors().take_while(|place| place.starts_with(&root) && !place.exists());
+    let mut absent: Vec<Utf8PathBuf> = absent.map(Utf8Path::to_owned).collect();
+    absent.reverse();
+    found.closed.append(&mut absent);
+    Some(found).filter(|found| !found.closed.is_empty())
+}
+
 /// What can be read is not yet what can be written without trusting somebody else.
 fn owned(root: &Utf8Path) -> Result<(), Failure> {
     let checked = Store::check_owner(&open_dir(root)?).map_err(Failure::from);
@@ -186,7 +202,7 @@ fn text(output: &DoctorOutput) -> String {
         _ => "none".to_owned(),
     };
     text.push_str(&format!("\nbest integrity of `run` here: {best}\n"));
-    if let Some(advice) = output.advice {
+    if let Some(advice) = &output.advice {
         text.push_str(&format!("{advice}\n"));
     }
     text

@@ -53,7 +53,7 @@ pub(crate) struct Run {
     /// Leave Python bytecode out instead of refusing the package
     #[arg(long)]
     drop_bytecode: bool,
-    /// The least integrity that will do [default: the best there is; possible values: sealed, read-only, checked]
+    /// The integrity to launch at; refused where it cannot be had [default: the best there is; possible values: sealed, read-only, checked]
     #[arg(long, value_name = "LEVEL")]
     require: Option<Integrity>,
     /// How to seal [default: the best there is; possible values: staged-tmpfs, sealed-memfd]
@@ -156,8 +156,8 @@ impl Run {
         let (search_path, outside) = (search_path(), self.outside()?);
         let bubblewrap = self.bubblewrap(&search_path, &outside);
         let is_needed = self.sandbox != Sandbox::Landlock;
-        let host = Host::probe(is_needed.then_some(&bubblewrap)).map_err(Failure::from);
-        let host = host.map_err(Failure::of_launch)?;
+        let host = Host::probe(is_needed.then_some(&bubblewrap));
+        let host = host.map_err(|error| elsewise(error.into()).of_launch())?;
         let sources = Sources::find(context, &self.sources, true).map_err(Failure::of_launch)?;
         refuse_approval(&sources.configuration).map_err(Failure::of_launch)?;
         let ready = self.ready(context, &sources, &progress).map_err(Failure::of_launch)?;
@@ -185,7 +185,7 @@ impl Run {
         session.records = records;
         session.status = std::mem::take(status);
         session.lease = lease;
-        let ended = launch.run(session)?;
+        let ended = launch.run(session).map_err(|error| elsewise(error.into()))?;
         if ended.noexec {
             context.output().warning("the snapshot is on a file system without execution: bundled programs could not be started directly");
         }
@@ -230,6 +230,16 @@ impl Run {
     }
 }
 
+/// The same failure; where bubblewrap starts nothing here, there may be what needs neither it nor namespaces.
+fn elsewise(failure: Failure) -> Failure {
+    let is_bubblewraps = failure.code.starts_with("userns-")
+        || matches!(failure.code.as_str(), "bwrap-missing" | "network-restricted" | "proc-masked");
+    match failure.hint.clone().filter(|_| is_bubblewraps) {
+        Some(hint) => failure.hint(format!("{hint}; `skillfreeze doctor` shows what else works here")),
+        None => failure,
+    }
+}
+
 fn is_open(number: RawFd) -> bool {
     // A directory would be a way into the host, as it would be in the place of a standard stream.
     std::fs::metadata(format!("/proc/self/fd/{number}")).is_ok_and(|found| !found.is_dir())
@@ -245,10 +255,10 @@ pub(crate) fn search_path() -> Vec<Utf8PathBuf> {
 
 fn describe_warning(warning: &PlanWarning) -> String {
     match warning {
-        PlanWarning::WorkspaceNotWritable { path, user } => {
+        PlanWarning::WorkspaceNotWritable { path, user } | PlanWarning::BindNotWritable { path, user } => {
             format!(
-                "`{path}` is root's, and the command runs as user {user}, who cannot write it: give it to an \
-                 ordinary user (`chown`), or name who owns what it is to write (`--user`)"
+                "the command runs as user {user}, who cannot write `{path}`: give it to that user (`chown`), or \
+                 name who can write it (`--user`)"
             )
         }
         PlanWarning::LiveSourcesVisible { paths } => {

@@ -50,6 +50,7 @@ const STATUSES: [(u8, &[&str]); 6] = [
             "environment-name",
             "user-root",
             "user-not-permitted",
+            "snapshot-unreachable",
             "store-shown",
             "landlock-elsewhere",
             "landlock-read-only",

@@ -108,13 +108,16 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         "bind-snapshot" => "keep the snapshot outside of what the sandbox may write",
         "bind-in-source" => "work outside of the skills, or bind it with `--ro-bind`",
         "bind-special-file" => "bind a directory or a regular file",
-        "mount-target-missing" => "create it on the host first",
+        "mount-target-reserved" => "name a place of its own, such as a directory directly below `/`",
         "integrity" => "do not use it: prepare the snapshot again, or get it again from where it came",
         "integrity-after-run" => "do not trust what the command did; find out what writes to the snapshot",
         "source-appeared" => "look at it before the next run: the command may have planted it",
         "in-place-bind" => "leave that bind out: what lies in a source is read from the snapshot",
         "in-place-nothing" => {
             "lend the command the sources (`--workspace`, `--ro-bind`), or leave `--in-place` out: `$SKILLS_DIR` is always there"
+        }
+        "in-place-changed" => {
+            "find out what moves or exchanges the source while launches start, then try again"
         }
         "in-place-unavailable" => {
             "leave `--in-place` out, or start where a private file system can be mounted: `skillfreeze doctor`"

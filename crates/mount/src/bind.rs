@@ -80,7 +80,7 @@ pub enum BindError {
         target: Utf8PathBuf,
     },
     /// The target is, holds or lies in a place that the sandbox needs itself.
-    #[error("`{target}` cannot be mounted over: the sandbox needs `{reserved}` itself")]
+    #[error("nothing can be mounted at `{target}`: the sandbox needs `{reserved}` itself")]
     TargetReserved {
         /// The target.
         target: Utf8PathBuf,
@@ -99,8 +99,10 @@ pub enum BindError {
     TargetMissing {
         /// The target.
         target: Utf8PathBuf,
-        /// Where that is on the host.
+        /// What it lies in, on the host.
         within: Utf8PathBuf,
+        /// Where it would be on the host.
+        place: Utf8PathBuf,
     },
     /// The target lies in another bind and is a link there, or lies behind one, or has another type.
     #[error("`{target}` is not a {expected} but a {actual} on the host")]
@@ -249,6 +251,7 @@ impl Policy<'_> {
                     return Err(BindError::TargetMissing {
                         target: bind.target.clone(),
                         within: source.to_owned(),
+                        place: source.join(below),
                     });
                 }
                 Some(EntryKind::Directory) if wants_directory => {}

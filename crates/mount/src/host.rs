@@ -7,6 +7,7 @@ mod bubblewrap;
 mod guarded;
 #[cfg(target_os = "linux")]
 mod program;
+mod reach;
 mod resolved;
 mod rootfs;
 
@@ -19,6 +20,8 @@ use skillfreeze_manifest::EntryKind;
 pub use self::bubblewrap::{BubblewrapChoice, BubblewrapError};
 #[cfg(target_os = "linux")]
 pub(crate) use self::program::canonical_program;
+pub use self::reach::Unreachable;
+pub(crate) use self::reach::is_writable;
 pub use self::rootfs::{Rootfs, RootfsError};
 use crate::backend::Backend;
 use crate::backend::Bubblewrap;

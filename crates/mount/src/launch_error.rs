@@ -69,6 +69,12 @@ pub enum LaunchError {
         /// Why.
         message: String,
     },
+    /// A source root could not be covered, though a stage is there.
+    #[error("the snapshot could not be mounted over a source: {message}")]
+    Cover {
+        /// Which, and why.
+        message: String,
+    },
     /// bubblewrap does not take as many files one by one.
     #[error(
         "the snapshot has too many files for sealed memory files: bubblewrap would get {actual} arguments, more than {limit}"
@@ -178,6 +184,7 @@ impl LaunchError {
             Self::Bubblewrap { .. } => "bwrap-failed",
             Self::StageUnavailable { .. } => "seal-unavailable",
             Self::InPlace { .. } => "in-place-unavailable",
+            Self::Cover { .. } => "in-place-changed",
             Self::TooManyFiles { .. } => "seal-too-many-files",
             Self::TooManyMounts { .. } => "too-many-mounts",
             Self::TooManyDescriptors { .. } => "descriptor-limit",

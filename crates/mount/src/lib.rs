@@ -90,7 +90,7 @@ pub use guard::{Guard, Guarded};
 pub use handoff::{
     HANDOFF_SCHEMA, Handoff, HandoffLease, HandoffMount, HandoffNote, HandoffRequest, words_text,
 };
-pub use host::{BubblewrapChoice, BubblewrapError, Host, Rootfs, RootfsError, SystemEntry};
+pub use host::{BubblewrapChoice, BubblewrapError, Host, Rootfs, RootfsError, SystemEntry, Unreachable};
 pub use integrity::{Integrity, Method, STRONGEST, Sandbox, Scope, Seal, UnknownName};
 pub use launch::Launch;
 pub use launch_error::LaunchError;
@@ -99,7 +99,7 @@ pub use linux::{ProbeError, Probed, SealRequest, SealedCommand, Unsealed, probe_
 pub use mount::Mount;
 pub use names::Names;
 pub use network::Network;
-pub use plan::{LaunchPlan, PLAN_SCHEMA, PlanWarning};
+pub use plan::{DEFAULT_USER, LaunchPlan, PLAN_SCHEMA, PlanWarning};
 pub use plan_error::PlanError;
 pub use record::{
     CheckRecord, Checks, ErrorRecord, InsideRecord, LaunchRecord, OpenedRecord, Outcome, Provenance,

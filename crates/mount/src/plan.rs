@@ -6,6 +6,7 @@ mod environment;
 #[cfg(target_os = "linux")]
 mod landlock;
 mod mounts;
+mod reach;
 mod root;
 mod seatbelt;
 mod user;
@@ -23,13 +24,16 @@ use self::environment::{HOME, check_names, own_places, plan_environment};
 #[cfg(target_os = "linux")]
 pub(crate) use self::environment::{INTEGRITY_VARIABLE, is_variable_name};
 use self::mounts::plan_mounts;
+#[cfg(target_os = "linux")]
+pub(crate) use self::reach::check_binds;
 use self::root::Root;
+pub use self::user::DEFAULT_USER;
 use self::user::choose_user;
 use crate::alias::expand_argument;
 use crate::backend::Backend;
 use crate::backend::Bubblewrap;
 use crate::bind::{Bind, normal_target};
-use crate::guard::{Guard, Protection};
+use crate::guard::{Guard, Guarded, Protection};
 use crate::host::Host;
 use crate::integrity::{Integrity, Method, STRONGEST, Sandbox, Seal};
 use crate::mount::Mount;
@@ -98,9 +102,16 @@ pub struct LaunchPlan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum PlanWarning {
-    /// The workspace is root's, and the command runs as somebody else.
+    /// The command's user cannot write the workspace, by its owner and mode.
     WorkspaceNotWritable {
         /// The workspace.
+        path: Utf8PathBuf,
+        /// Who runs the command.
+        user: u32,
+    },
+    /// The same of something else that it was lent to write.
+    BindNotWritable {
+        /// Where that is on the host.
         path: Utf8PathBuf,
         /// Who runs the command.
         user: u32,
@@ -122,7 +133,12 @@ impl LaunchPlan {
         let memory = Size::of(verified.manifest()).memory();
         let private = private::name(&host.temporaries).map_err(PlanError::Random)?;
         let snapshot = Snapshot { digest: verified.digest(), path: verified.path(), skills, memory, private };
-        Self::of(snapshot, request, host, &crate::host::kind_at)
+        let mut plan = Self::of(snapshot, request, host, &crate::host::kind_at)?;
+        if plan.drops_privileges {
+            reach::warn_of_unwritable(&mut plan, request);
+            reach::check_at_host(&plan)?;
+        }
+        Ok(plan)
     }
 
     /// What of the host the sandbox is lent, in the order of the mounts.
@@ -148,6 +164,20 @@ impl LaunchPlan {
         let is_it =
             |mount: &Mount| matches!(mount, Mount::InPlace { root, within: true, .. } if Some(root) == found);
         self.mounts.iter().any(is_it)
+    }
+
+    /// The source roots over which the helper must mount the snapshot, each once, by however many names it
+    /// is guarded.
+    pub(crate) fn covered(&self, guards: &[Guard]) -> Vec<Guarded> {
+        let mut covered: Vec<Guarded> = Vec::new();
+        for found in guards.iter().filter(|guard| self.covers(guard)).filter_map(|guard| guard.found.as_ref())
+        {
+            // One that was another a moment ago stays, and is refused.
+            if !covered.contains(found) {
+                covered.push(found.clone());
+            }
+        }
+        covered
     }
 
     /// The directory of the host that is made for this launch alone, where there is one.
@@ -205,10 +235,10 @@ impl LaunchPlan {
         };
         let root = Root::of(request, &names, host);
         check_names(&names, &root)?;
-        let mut warnings = Vec::new();
-        let user = choose_user(request, host, &mut warnings)?;
+        let user = choose_user(request, host)?;
         let Protection { mounts: binds, visible: live_sources_visible, .. } =
             plan_binds(&snapshot, request, &names, &root, kind_at)?;
+        let mut warnings = Vec::new();
         if !live_sources_visible.is_empty() {
             warnings.push(PlanWarning::LiveSourcesVisible { paths: live_sources_visible.clone() });
         }

@@ -5,6 +5,7 @@ use std::io;
 use camino::Utf8PathBuf;
 
 use crate::bind::BindError;
+use crate::host::Unreachable;
 use crate::integrity::{Integrity, Method, Sandbox};
 
 /// Why there is no plan.
@@ -84,6 +85,12 @@ pub enum PlanError {
         /// The writable bind that it lies in.
         above: Utf8PathBuf,
     },
+    /// Where nothing is mounted, the command's user must reach the snapshot at its path.
+    #[error(transparent)]
+    SnapshotUnreachable(Unreachable),
+    /// The command's user cannot reach what it is lent.
+    #[error(transparent)]
+    BindUnreachable(Unreachable),
     /// No name could be made up.
     #[error("no random bytes")]
     Random(#[source] io::Error),
@@ -198,6 +205,8 @@ impl PlanError {
             Self::LandlockElsewhere { .. } => "landlock-elsewhere",
             Self::LandlockSourceExposed { .. } => "landlock-source-exposed",
             Self::LandlockReadOnly { .. } => "landlock-read-only",
+            Self::SnapshotUnreachable(_) => "snapshot-unreachable",
+            Self::BindUnreachable(_) => "bind-unreachable",
             Self::Random(_) => "io",
             Self::Bind(error) => error.code(),
             Self::UserRoot => "user-root",

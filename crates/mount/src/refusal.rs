@@ -11,12 +11,15 @@ pub struct Refusal {
     pub fix: &'static str,
 }
 
+/// The code of what the command's user cannot reach.
+pub(crate) const UNREACHABLE: &str = "bind-unreachable";
+
 /// What mends a limit on processes.
 pub const PROCESS_LIMIT: &str =
     "raise the limit of processes (`ulimit -u`, or the control group's `pids.max`), or end some";
 
 /// Messages of bubblewrap by a part that its versions share; the first that fits counts.
-const REFUSALS: [(&str, Refusal); 11] = [
+const REFUSALS: [(&str, Refusal); 12] = [
     (
         "Resource temporarily unavailable",
         Refusal {
@@ -80,7 +83,7 @@ const REFUSALS: [(&str, Refusal); 11] = [
         Refusal {
             code: "userns-unavailable",
             sentence: "no namespace can be created here",
-            fix: "start a kernel with user namespaces (CONFIG_USER_NS); `skillfreeze doctor` shows what needs none",
+            fix: "start a kernel with user namespaces (CONFIG_USER_NS)",
         },
     ),
     (
@@ -102,9 +105,17 @@ const REFUSALS: [(&str, Refusal); 11] = [
     (
         "Can't find source path",
         Refusal {
-            code: "bind-unreachable",
+            code: UNREACHABLE,
             sentence: "the command's user cannot reach a directory that is to be mounted",
             fix: "give that user search permission on every directory above it, or name another user with `--user`",
+        },
+    ),
+    (
+        "Can't chdir to",
+        Refusal {
+            code: UNREACHABLE,
+            sentence: "the command's user cannot enter the workspace",
+            fix: "give that user search permission on it, or name another user with `--user`",
         },
     ),
 ];
@@ -153,6 +164,7 @@ mod tests {
                 "program-not-executable",
             ),
             ("bwrap: Can't find source path /root/ws: Permission denied\n", "bind-unreachable"),
+            ("bwrap: Can't chdir to /srv/ws: Permission denied\n", "bind-unreachable"),
         ] {
             assert_eq!(explain(message).map(|refusal| refusal.code), Some(code), "{message}");
         }

@@ -19,7 +19,7 @@ use crate::network::Network;
 pub struct LaunchRequest {
     /// The program and its arguments; at least the program.
     pub command: Vec<OsString>,
-    /// The least integrity that will do; the platform's best without one.
+    /// The integrity to launch at, where it can be had; the platform's best without one.
     pub require: Option<Integrity>,
     /// How a sealed launch seals, whatever would be chosen.
     pub seal: Option<Seal>,

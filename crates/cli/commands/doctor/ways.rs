@@ -11,12 +11,12 @@ use skillfreeze::manifest::{MANIFEST_FILE, Silent};
 use skillfreeze::mount::seatbelt::Resolved;
 use skillfreeze::mount::{
     Ended, Handoff, HandoffRequest, Host, Integrity, Launch, LaunchRequest, Method, RunContext, Sandbox,
-    Seal, Session, Verified,
+    Seal, Session, Unreachable, Verified,
 };
 #[cfg(target_os = "linux")]
 use skillfreeze::mount::{SealRequest, SealedCommand};
 
-use crate::exit::{Failure, LET_MOUNT};
+use crate::exit::{Failure, LET_MOUNT, let_through};
 use crate::users;
 
 /// All ways on this platform, the best first.
@@ -67,23 +67,34 @@ impl Way {
         Self { how, integrity, ok: false, code: Some(code), detail: Some(message), fix }
     }
 
-    /// What is to be typed where this is the best that there is, if that does not go by itself.
-    pub(super) fn advice(best: Option<&Self>) -> Option<&'static str> {
-        match best?.how {
+    /// What is to be typed where this is the best that there is, if that does not go by itself. The snapshots
+    /// in the store may be out of the command's reach.
+    pub(super) fn advice(&self, snapshots: Option<&Unreachable>) -> Option<String> {
+        let advice = match self.how {
             Method::Bind => {
-                Some("nothing can be sealed here: `skillfreeze run --require read-only` takes what there is")
+                "nothing can be sealed here: `skillfreeze run --require read-only` takes what there is"
             }
-            Method::Landlock => Some(
-                "bubblewrap starts no sandbox here: `skillfreeze run --sandbox landlock --require read-only` \
-                 needs neither it nor namespaces",
-            ),
-            Method::Plan => Some(
+            Method::Landlock => return Some(landlock_advice(snapshots)),
+            Method::Plan => {
                 "no sandbox starts here: if you have one of your own, `skillfreeze plan SNAPSHOT` prints what \
-                 it must be given",
-            ),
-            _ => None,
-        }
+                 it must be given"
+            }
+            _ => return None,
+        };
+        Some(advice.to_owned())
     }
+}
+
+fn landlock_advice(snapshots: Option<&Unreachable>) -> String {
+    let advice = "bubblewrap starts no sandbox here: `skillfreeze run --sandbox landlock --require read-only` needs \
+                  neither it nor namespaces";
+    let Some(Unreachable { user, closed, .. }) = snapshots else { return advice.to_owned() };
+    let first = if closed.iter().all(|path| path.exists()) { "" } else { "`skillfreeze prepare`, then " };
+    format!(
+        "{advice}; user {user}, as whom root's command runs, must first reach the store: {first}`{}`, or run it \
+         with a store elsewhere (`--root`), where fewer directories are closed",
+        let_through(closed)
+    )
 }
 
 /// Gives an empty snapshot to `true`, through everything that a real launch goes through.

@@ -22,6 +22,8 @@ pub struct Rootfs {
     pub path: Utf8PathBuf,
     /// Its entries: read-only binds and links.
     pub(crate) entries: Vec<Mount>,
+    /// Where the sandbox sees those of them that are empty directories.
+    pub(crate) empty: Vec<Utf8PathBuf>,
     /// Whether it has a regular file `/etc/resolv.conf` over which the host's can be mounted.
     pub(crate) has_resolver: bool,
 }
@@ -117,7 +119,9 @@ impl Rootfs {
         let etc = canonical.join("etc");
         let has_resolver = kind_at(&etc) == Some(EntryKind::Directory)
             && kind_at(&etc.join("resolv.conf")) == Some(EntryKind::File);
-        Ok(Self { path: canonical, entries, has_resolver })
+        let empty =
+            entries.iter().filter(|mount| is_empty(mount)).map(target).map(Utf8Path::to_owned).collect();
+        Ok(Self { path: canonical, entries, empty, has_resolver })
     }
 }
 
@@ -128,6 +132,12 @@ fn target(mount: &Mount) -> &Utf8Path {
         Mount::Link { path, .. } => path,
         _ => Utf8Path::new("/"),
     }
+}
+
+/// Whether an entry is a directory in which there is nothing; of one that cannot be read, nobody knows.
+fn is_empty(mount: &Mount) -> bool {
+    let Mount::Bind(bind) = mount else { return false };
+    bind.is_directory && fs::read_dir(&bind.source).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 fn mount_of(source: &Utf8Path, target: &Utf8Path) -> Result<Option<Mount>, RootfsError> {

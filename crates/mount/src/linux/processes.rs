@@ -15,9 +15,10 @@ use crate::linux::memory_files::{self, MemoryFiles};
 use crate::linux::protocol::{Numbers, Report};
 use crate::linux::running::{News, Running};
 use crate::linux::stage;
-use crate::plan::check_memory;
+use crate::plan::{check_binds, check_memory};
 use crate::record::{InsideRecord, RunRecord};
 use crate::record_file::RecordFile;
+use crate::refusal::UNREACHABLE;
 use crate::session::write_all;
 use crate::size::Size;
 use crate::status::{Event, StatusWriter};
@@ -36,8 +37,7 @@ impl Launch {
         let soft_limit = soft_limit();
         let is_in_place = self.plan.places().count() > 1;
         if self.plan.how != Method::SealedMemfd {
-            let covered = self.guards.iter().filter(|guard| self.plan.covers(guard));
-            let covered = covered.filter_map(|guard| guard.found.clone()).collect();
+            let covered = self.plan.covered(&self.guards);
             let started = Running::start(&self.plan, &self.verified, None, covered, soft_limit);
             match started.and_then(|running| self.follow(running, record, status, has_started)) {
                 Err(LaunchError::StageUnavailable { doing, message }) if is_in_place => {
@@ -66,6 +66,18 @@ impl Launch {
         status.send(&Event::Sealed { files: check.files, bytes: check.bytes });
         let running = Running::start(&self.plan, &self.verified, Some(files), Vec::new(), soft_limit)?;
         self.follow(running, record, status, has_started)
+    }
+
+    /// Names what the command's user cannot reach, where that is why bubblewrap gave up.
+    fn explain(&self, error: LaunchError) -> LaunchError {
+        match error {
+            LaunchError::Refused { refusal, .. }
+                if refusal.code == UNREACHABLE && self.plan.drops_privileges =>
+            {
+                check_binds(&self.plan).map_or_else(LaunchError::Plan, |()| error)
+            }
+            error => error,
+        }
     }
 
     /// Follows a started sandbox to its end.
@@ -123,7 +135,7 @@ impl Launch {
             Some(Report::StageUnavailable { doing, message }) => {
                 Err(LaunchError::StageUnavailable { doing, message })
             }
-            Some(Report::InPlaceFailed { message }) => Err(LaunchError::InPlace { message }),
+            Some(Report::InPlaceFailed { message }) => Err(LaunchError::Cover { message }),
             Some(Report::SealFailed { faults }) => Err(LaunchError::Unsealed { faults }),
             Some(Report::CheckFailed { check, detail }) => Err(LaunchError::SelfCheck { check, detail }),
             // That is the machine's doing, not the command's.
@@ -144,7 +156,7 @@ impl Launch {
                 | Report::Swapped { .. },
             ) => Err(LaunchError::Lost),
             Some(Report::Sealed { .. }) | None if matches!(self.plan.backend, Backend::Bubblewrap(_)) => {
-                Err(running.refusal())
+                Err(self.explain(running.refusal()))
             }
             Some(Report::Sealed { .. }) | None => Err(LaunchError::Lost),
         }

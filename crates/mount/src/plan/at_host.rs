@@ -43,8 +43,7 @@ pub(super) fn plan_at_host(
     }
     let private = &snapshot.private;
     let names = plan_names(&snapshot, request, private, &enclosing)?;
-    let mut warnings = Vec::new();
-    let user = choose_user(request, host, &mut warnings)?;
+    let user = choose_user(request, host)?;
     for bind in request.workspace.iter().chain(&request.binds) {
         if bind.source != bind.target {
             let (path, target) = (bind.source.clone(), bind.target.clone());
@@ -55,6 +54,7 @@ pub(super) fn plan_at_host(
     let own = Names { extensions_dir: private.join(EXTENSIONS), ..names.clone() };
     let protection = plan_binds(&snapshot, request, &own, &Root::of(request, &own, host), kind_at)?;
     let live_sources_visible = protection.visible.clone();
+    let mut warnings = Vec::new();
     if !live_sources_visible.is_empty() {
         warnings.push(PlanWarning::LiveSourcesVisible { paths: live_sources_visible.clone() });
     }

@@ -21,7 +21,10 @@ pub(super) fn plan(
     kind_at: &dyn Fn(&Utf8Path) -> Option<EntryKind>,
 ) -> Result<LaunchPlan, PlanError> {
     // To ask for this sandbox is not to ask for less.
-    if request.seal.is_some() || request.require.is_none_or(|required| required > Integrity::ReadOnly) {
+    if request.seal.is_some() {
+        return Err(PlanError::Cannot { how: Method::Landlock, what: "a sealed snapshot (`--seal`)" });
+    }
+    if request.require.is_none_or(|required| required > Integrity::ReadOnly) {
         return Err(PlanError::NotSealed { sandbox: Sandbox::Landlock });
     }
     match host.landlock {

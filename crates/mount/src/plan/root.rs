@@ -38,8 +38,15 @@ impl Root {
         };
         // What the sandbox has at these places of its own is not the root's.
         let own = |path: &Utf8Path| path == names.skills_dir || path == names.extensions_dir;
+        let lent = || request.workspace.iter().chain(&request.binds).map(|bind| bind.target.as_path());
+        // In an empty directory nothing can be mounted, so the sandbox has one of its own in its place.
+        let gives_way = |path: &Utf8Path| {
+            rootfs.empty.iter().any(|empty| empty == path)
+                && !KEPT.iter().any(|kept| path == *kept)
+                && lent().any(|target| target != path && target.starts_with(path))
+        };
         let entries = rootfs.entries.iter().filter(|mount| match mount {
-            Mount::Bind(bind) => !own(&bind.target),
+            Mount::Bind(bind) => !own(&bind.target) && !gives_way(&bind.target),
             Mount::Link { path, .. } => !own(path),
             _ => true,
         });

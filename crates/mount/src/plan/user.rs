@@ -1,18 +1,13 @@
 //! Whom the command runs as.
 
-use super::PlanWarning;
 use crate::host::Host;
 use crate::plan_error::PlanError;
 use crate::request::LaunchRequest;
 
-/// Who runs a command that root started and that no workspace gives to somebody: `nobody`.
-const NOBODY: (u32, u32) = (65534, 65534);
+/// The numeric user and group of a command that root started and that no workspace gives to somebody: `nobody`.
+pub const DEFAULT_USER: (u32, u32) = (65534, 65534);
 
-pub(super) fn choose_user(
-    request: &LaunchRequest,
-    host: &Host,
-    warnings: &mut Vec<PlanWarning>,
-) -> Result<(u32, u32), PlanError> {
+pub(super) fn choose_user(request: &LaunchRequest, host: &Host) -> Result<(u32, u32), PlanError> {
     if host.user.0 != 0 {
         return match request.user {
             Some(user) if user != host.user => Err(PlanError::UserOther { caller: host.user, user }),
@@ -21,15 +16,11 @@ pub(super) fn choose_user(
     }
     // Root's group opens doors too.
     let owner = request.workspace.as_ref().map(|workspace| workspace.owner).filter(|owner| owner.0 != 0);
-    let owner = owner.map(|(user, group)| (user, if group == 0 { NOBODY.1 } else { group }));
-    let user = request.user.or(owner).unwrap_or(NOBODY);
+    let owner = owner.map(|(user, group)| (user, if group == 0 { DEFAULT_USER.1 } else { group }));
+    let user = request.user.or(owner).unwrap_or(DEFAULT_USER);
     // The highest number means nobody to the system calls, and so no change.
     if [user.0, user.1].iter().any(|id| matches!(*id, 0 | u32::MAX)) {
         return Err(PlanError::UserRoot);
-    }
-    if let Some(workspace) = request.workspace.as_ref().filter(|workspace| workspace.owner.0 == 0) {
-        let path = workspace.source.clone();
-        warnings.push(PlanWarning::WorkspaceNotWritable { path, user: user.0 });
     }
     Ok(user)
 }
