@@ -19,7 +19,7 @@ use crate::bind::{Bind, BindError, normal_target, overlaps};
 use crate::guard::Guard;
 use crate::integrity::{Integrity, Method};
 use crate::names::Names;
-use crate::plan::check_variables;
+use crate::plan::{EXTENSIONS_BYTES, INTEGRITY_VARIABLE, check_variables};
 use crate::plan_error::PlanError;
 use crate::seatbelt::{Profile, Resolve, protection};
 use crate::shell;
@@ -27,8 +27,6 @@ use crate::verify::Verified;
 
 /// The schema of such a plan.
 pub const HANDOFF_SCHEMA: &str = "skillfreeze.plan.v1";
-/// Bytes that the private `$SKILL_EXTENSIONS_DIR` can hold.
-const EXTENSIONS_BYTES: u64 = 256 << 20;
 
 /// What a caller asks of a plan for its own sandbox.
 #[derive(Debug, Clone, Default)]
@@ -284,7 +282,7 @@ fn environment(
     let mut environment = BTreeMap::from(
         [
             (names.skills_variable.as_str(), skills_dir.as_str()),
-            ("SKILLS_INTEGRITY", integrity.as_str()),
+            (INTEGRITY_VARIABLE, integrity.as_str()),
             // A cache of bytecode that others share runs the code of another revision, or planted code:
             // none is written, and an empty prefix means none apart from the read-only sources'.
             ("PYTHONDONTWRITEBYTECODE", "1"),

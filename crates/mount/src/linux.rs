@@ -22,6 +22,7 @@ pub(crate) mod protocol;
 pub(crate) mod running;
 pub(crate) mod sealed_command;
 pub(crate) mod sealer;
+pub(crate) mod sealing;
 pub(crate) mod selfcheck;
 pub(crate) mod stage;
 pub(crate) mod supervisor;
@@ -46,6 +47,9 @@ pub(crate) fn become_part_of_a_launch() {
         Some(protocol::SEALER) => sealer::run,
         _ => return,
     };
-    let status = protocol::Numbers::from_argument(&numbers).map_or(125, run);
+    // Before anything is opened: from here on, what was handed down can be told from that.
+    let noted = skillfreeze_sys::note_inherited().ok();
+    let numbers = noted.and_then(|()| protocol::Numbers::from_argument(&numbers));
+    let status = numbers.map_or(125, run);
     std::process::exit(status);
 }

@@ -22,6 +22,7 @@ pub(crate) use self::environment::check_variables;
 use self::environment::{HOME, check_names, own_places, plan_environment};
 #[cfg(target_os = "linux")]
 pub(crate) use self::environment::{INTEGRITY_VARIABLE, is_variable_name};
+pub(crate) use self::mounts::EXTENSIONS_BYTES;
 use self::mounts::plan_mounts;
 use self::root::Root;
 use self::user::choose_user;
