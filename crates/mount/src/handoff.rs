@@ -17,9 +17,10 @@ use skillfreeze_manifest::{Digest, MANIFEST_FILE, SkillId};
 
 use crate::bind::{Bind, BindError, normal_target, overlaps};
 use crate::guard::Guard;
+use crate::host::SYSTEM;
 use crate::integrity::{Integrity, Method};
 use crate::names::Names;
-use crate::plan::{EXTENSIONS_BYTES, INTEGRITY_VARIABLE, check_variables};
+use crate::plan::{EXTENSIONS_BYTES, INTEGRITY_VARIABLE, TAKEN, check_variables};
 use crate::plan_error::PlanError;
 use crate::seatbelt::{Profile, Resolve, protection};
 use crate::shell;
@@ -170,6 +171,9 @@ impl Handoff {
         let extensions = extensions(path, request)?;
         mounts.extend(extensions.clone());
         let extensions_dir = extensions.as_ref().map(HandoffMount::target);
+        if !at_host {
+            check_system([Some(skills_dir.as_path()), extensions_dir].into_iter().flatten())?;
+        }
         check_targets(&skills_dir, &lease, extensions_dir)?;
         let mut notes = Vec::new();
         if !at_host {
@@ -252,23 +256,34 @@ fn extensions(snapshot: &Utf8Path, request: &HandoffRequest) -> Result<Option<Ha
     Ok(Some(HandoffMount::Bind { source, target, read_only: false }))
 }
 
+fn reserved(target: &Utf8Path, reserved: &Utf8Path) -> PlanError {
+    BindError::TargetReserved { target: target.to_owned(), reserved: reserved.to_owned() }.into()
+}
+
+/// No mount hides what a sandbox needs itself, as in one of ours.
+fn check_system<'a>(targets: impl Iterator<Item = &'a Utf8Path>) -> Result<(), PlanError> {
+    for target in targets {
+        let mut taken = SYSTEM.iter().chain(&TAKEN).map(|taken| Utf8Path::new(*taken));
+        if let Some(taken) = taken.find(|taken| overlaps(target, taken)) {
+            return Err(reserved(target, taken));
+        }
+    }
+    Ok(())
+}
+
 /// No mount hides another, nor everything.
 fn check_targets(
     skills_dir: &Utf8Path,
     lease: &HandoffLease,
     extensions_dir: Option<&Utf8Path>,
 ) -> Result<(), PlanError> {
-    let reserved = |target: &Utf8Path, reserved: &Utf8Path| BindError::TargetReserved {
-        target: target.to_owned(),
-        reserved: reserved.to_owned(),
-    };
     if skills_dir == "/" {
-        return Err(reserved(skills_dir, skills_dir).into());
+        return Err(reserved(skills_dir, skills_dir));
     }
     let Some(extensions_dir) = extensions_dir else { return Ok(()) };
     let taken = [skills_dir, lease.target.as_path()];
     match taken.into_iter().find(|taken| overlaps(extensions_dir, taken)) {
-        Some(taken) => Err(reserved(extensions_dir, taken).into()),
+        Some(taken) => Err(reserved(extensions_dir, taken)),
         None => Ok(()),
     }
 }

@@ -70,7 +70,7 @@ impl SystemEntry {
 }
 
 /// Directories of the root that hold programs and libraries, where they exist.
-const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
+pub(crate) const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 
 /// Files and directories of `/etc` that programs need to find libraries, names, certificates and
 /// the time. Nothing secret is among them: no shadow, no keys, no passwords of services.

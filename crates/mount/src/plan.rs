@@ -19,9 +19,10 @@ use skillfreeze_manifest::{Digest, EntryKind, SkillId};
 
 use self::binds::plan_binds;
 pub(crate) use self::environment::check_variables;
-use self::environment::{HOME, check_names, own_places, plan_environment};
 #[cfg(target_os = "linux")]
-pub(crate) use self::environment::{INTEGRITY_VARIABLE, is_variable_name};
+pub(crate) use self::environment::is_variable_name;
+use self::environment::{HOME, check_names, own_places, plan_environment};
+pub(crate) use self::environment::{INTEGRITY_VARIABLE, TAKEN};
 pub(crate) use self::mounts::EXTENSIONS_BYTES;
 use self::mounts::plan_mounts;
 use self::root::Root;
