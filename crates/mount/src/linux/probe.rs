@@ -14,7 +14,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 /// A name that no snapshot holds.
-const ABSENT: &str = ".skillfreeze-probe";
+pub(crate) const ABSENT: &str = ".skillfreeze-probe";
 
 /// What probing a directory found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
