@@ -100,6 +100,23 @@ pub fn set_cloexec(number: RawFd, close: bool) -> io::Result<()> {
     check(unsafe { libc::fcntl(number, libc::F_SETFD, flags) })
 }
 
+/// Has a command keep, of the descriptors above the first three and up to `last`, those in `keep` alone.
+///
+/// It happens in the new process, between fork(2) and execve(2): this one's descriptors stay as they are.
+pub fn keep_only(command: &mut Command, last: RawFd, keep: Vec<RawFd>) {
+    let mark = move || {
+        for number in 3..=last {
+            match set_cloexec(number, !keep.contains(&number)) {
+                Err(error) if error.raw_os_error() != Some(libc::EBADF) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: the closure allocates nothing, takes no lock, and makes one system call again and again.
+    unsafe { command.pre_exec(mark) };
+}
+
 /// Whether this process ignores a signal, as one started with `nohup` ignores `SIGHUP`.
 #[must_use]
 pub fn is_ignored(signal: i32) -> bool {
@@ -305,6 +322,24 @@ mod tests {
             assert_eq!(errno(put_at(&file, number)), Err(Some(libc::EBADF)), "{number}");
         }
         drop(owned);
+    }
+
+    #[test]
+    fn a_command_keeps_what_it_is_to_and_this_process_all() {
+        use std::os::fd::AsRawFd as _;
+
+        let files = [(); 3].map(|()| tempfile::tempfile().unwrap());
+        let [kept, dropped, closed] = [0, 1, 2].map(|index| files[index].as_raw_fd());
+        set_cloexec(dropped, false).unwrap();
+        let script = format!("for f in {kept} {dropped} {closed}; do [ -e /dev/fd/$f ] && echo $f; done; :");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]);
+        keep_only(&mut command, closed.max(dropped).max(kept) + 10, vec![kept]);
+        let output = command.output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{kept}\n"));
+        // SAFETY: fcntl(2) F_GETFD takes no pointer.
+        let flags = [kept, dropped].map(|number| unsafe { libc::fcntl(number, libc::F_GETFD) });
+        assert_eq!(flags, [libc::FD_CLOEXEC, 0]);
     }
 
     #[test]
