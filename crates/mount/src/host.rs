@@ -1,7 +1,7 @@
 //! What this machine is like: everything that planning needs to know, looked up once.
 //!
-//! The only module of the crate that opens things by a path of the host, because it is asked about
-//! just those.
+//! It looks at things by a path of the host, because it is asked about just those. What carries a plan out
+//! goes by the plan's paths; everything else takes handles.
 #![expect(clippy::disallowed_methods, reason = "answers questions about paths of the host")]
 mod bubblewrap;
 mod guarded;
@@ -9,6 +9,7 @@ mod guarded;
 mod program;
 mod resolved;
 mod rootfs;
+mod sandbox_exec;
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -122,7 +123,7 @@ impl Host {
             etc,
             resolver,
             bubblewrap: bubblewrap.map(BubblewrapChoice::find).transpose()?,
-            seatbelt: resolved::seatbelt(),
+            seatbelt: sandbox_exec::find(),
             landlock: skillfreeze_sys::landlock_version(),
             temporaries: temporaries(),
             kernel: kernel(),
