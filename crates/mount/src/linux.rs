@@ -27,6 +27,7 @@ pub(crate) mod selfcheck;
 pub(crate) mod stage;
 pub(crate) mod supervisor;
 pub(crate) mod terminal;
+pub(crate) mod typing;
 
 pub use self::probe::{ProbeError, Probed, probe_read_only};
 pub use self::sealed_command::{SealRequest, SealedCommand};
