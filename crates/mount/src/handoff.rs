@@ -52,6 +52,7 @@ pub struct HandoffRequest {
 
 /// What a caller's own sandbox must be given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Handoff {
     /// [`HANDOFF_SCHEMA`].
     pub schema: &'static str,
@@ -88,6 +89,7 @@ pub struct Handoff {
 /// One mount of a caller's sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum HandoffMount {
     /// Something of the host.
     Bind {
@@ -109,6 +111,7 @@ pub enum HandoffMount {
 
 /// A file to hold a shared lock on (`fcntl`, whole file) while the command runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct HandoffLease {
     /// On the host.
     pub path: Utf8PathBuf,
@@ -122,6 +125,7 @@ pub struct HandoffLease {
 /// What a caller should know of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum HandoffNote {
     /// The mounts need a root directory that can be written while the sandbox is built: a sandbox whose
     /// root is the host's, read-only, has no place for them.

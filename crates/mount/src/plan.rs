@@ -51,6 +51,7 @@ pub const PLAN_SCHEMA: &str = "skillfreeze.launch-plan.v1";
 /// As JSON it is for people and programs to look at: what is not UTF-8 in the command and its environment is
 /// replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LaunchPlan {
     /// [`PLAN_SCHEMA`].
     #[serde(skip_deserializing, default = "schema")]
@@ -99,6 +100,7 @@ pub struct LaunchPlan {
 /// What a caller should know of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum PlanWarning {
     /// The workspace is root's, and the command runs as somebody else.
     WorkspaceNotWritable {

@@ -23,6 +23,7 @@ pub const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
 
 /// What a command is granted of the host.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Grant<'a> {
     /// The snapshot's directory: read, never written.
     pub snapshot: &'a Utf8Path,
@@ -34,6 +35,14 @@ pub struct Grant<'a> {
     pub protected: &'a [Utf8PathBuf],
     /// The network.
     pub network: Network,
+}
+
+impl<'a> Grant<'a> {
+    /// The snapshot and nothing else, without a network.
+    #[must_use]
+    pub fn new(snapshot: &'a Utf8Path) -> Self {
+        Self { snapshot, reads: &[], writes: &[], protected: &[], network: Network::None }
+    }
 }
 
 /// What a path of the host leads to.
@@ -187,8 +196,7 @@ pub fn profile(grant: &Grant<'_>, resolve: Resolve<'_>) -> Result<Profile, PlanE
 /// [`PlanError::Unresolved`] where a path leads nowhere.
 pub fn protection(snapshot: &Utf8Path, resolve: Resolve<'_>) -> Result<Profile, PlanError> {
     let mut rules = Rules::new(resolve);
-    let network = Network::Host;
-    rules.protect(&Grant { snapshot, reads: &[], writes: &[], protected: &[], network })?;
+    rules.protect(&Grant::new(snapshot))?;
     Ok(rules.into_profile())
 }
 
@@ -284,8 +292,7 @@ impl<'a> Rules<'a> {
         passed.sort();
         passed.dedup();
         passed.retain(|path| !above_protected.contains(path));
-        let passed: Vec<String> =
-            passed.into_iter().map(|path| self.parameter("PASSED_TO_FROZEN", path)).collect();
+        let passed: Vec<String> = passed.into_iter().map(|path| self.parameter("ON_THE_WAY", path)).collect();
         let above: Vec<String> =
             above_protected.into_iter().map(|path| self.parameter("ABOVE_FROZEN", path)).collect();
 

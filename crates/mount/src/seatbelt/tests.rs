@@ -43,10 +43,9 @@ fn golden() {
 #[test]
 fn what_leads_nowhere_is_refused() {
     let none = paths(&["/none/x"]);
-    let least =
-        Grant { snapshot: "/s".into(), reads: &[], writes: &[], protected: &[], network: Network::None };
+    let least = Grant::new("/s".into());
     for grant in [
-        Grant { snapshot: "/none".into(), ..least },
+        Grant::new("/none".into()),
         Grant { reads: &none, ..least },
         Grant { writes: &none, ..least },
         Grant { protected: &none, ..least },
