@@ -328,3 +328,17 @@ fn a_snapshot_that_the_commands_user_cannot_reach_is_refused() {
         assert!(text(&error["hint"]).contains("chmod a+x"), "{error}");
     }
 }
+
+/// The rules are about an ordinary user, whatever powers the caller has.
+#[test]
+fn powers_of_the_caller_are_not_the_commands() {
+    for place in Enclosed::each().filter(|place| !place.0.is_roots()) {
+        let run = place.command(&[], &["grep", "^Cap[IPEA]", "/proc/self/status"]);
+        let starter = ["--user", "--map-current-user", "--keep-caps"];
+        let mut unshare = place.0.env.command_of("unshare", starter);
+        unshare.arg(run.get_program()).args(run.get_args()).env("TMPDIR", place.0.work("tmp"));
+        let output = Output::of(&mut unshare);
+        let sets: Vec<&str> = output.ok().lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+        assert_eq!(sets, ["0000000000000000"; 4], "{output:#?}");
+    }
+}

@@ -240,3 +240,15 @@ fn a_signal_to_the_supervisor_reaches_the_command() {
         assert_eq!(record(&place)["exit"], json!({"status": 9}));
     }
 }
+
+#[test]
+fn a_low_limit_of_descriptors_is_no_obstacle() {
+    for place in Place::each() {
+        let starter = ["-c", "ulimit -Sn 14; exec \"$@\"", "sh"];
+        let mut limited = place.env.command_of("sh", starter);
+        let run = run(&place, &[], &["sh", "-c", "ulimit -Sn"]);
+        limited.arg(run.get_program()).args(run.get_args());
+        let output = Output::of(&mut limited);
+        assert!(output.ok().lines().any(|line| line == "14"), "{output:#?}");
+    }
+}

@@ -109,3 +109,30 @@ fn a_check_needs_no_thread_but_its_own() {
         assert!(text(&error["message"]).contains("relaying signals"), "{error}");
     }
 }
+
+/// What a service manager or `setpriv` leaves a program, bubblewrap refuses to start with.
+#[test]
+fn powers_of_the_caller_are_not_the_commands() {
+    for place in Place::each_way().filter(|place| !place.is_roots()) {
+        // In a namespace that does not know root, nothing is root's, bubblewrap neither.
+        let run = place.command(&["--bwrap", "/usr/bin/bwrap"], &["grep", "^Cap[IPEA]", "/proc/self/status"]);
+        let mut unshare = place.env.command_of("unshare", ["--user", "--map-current-user", "--keep-caps"]);
+        let output = Output::of(unshare.arg(run.get_program()).args(run.get_args()));
+        let sets: Vec<&str> = output.ok().lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+        assert_eq!(sets, ["0000000000000000"; 4], "{output:#?}");
+    }
+}
+
+/// A descriptor may be open above the limit; where close_range(2) is refused, it is found all the same.
+#[test]
+fn no_descriptor_gets_in_where_one_call_cannot_close_all() {
+    for place in Place::each_way() {
+        let script = "exec 100</etc/passwd; ulimit -Sn 90; exec \"$@\"";
+        let forbid = include_str!("forbid.py");
+        let starter = ["bash", "-c", script, "bash", "python3", "-c", forbid, "436=38"];
+        let output =
+            run_by(&place, &starter, &["sh", "-c", "for fd in /proc/$$/fd/*; do echo ${fd##*/}; done"]);
+        // The shell has the directory itself open while it lists it.
+        assert_eq!(output.ok(), "0\n1\n2\n3\n", "{output:#?}");
+    }
+}

@@ -238,3 +238,22 @@ fn nothing_starts_when_the_record_cannot_be_written() {
         assert!(!place.work("ws/started").exists());
     }
 }
+
+/// Records last longer than the programs that write them.
+#[test]
+fn a_record_of_before_there_were_other_sandboxes_is_read() {
+    for place in Place::each() {
+        place.run(&[], &["true"]).ok();
+        let path = place.records().remove(0);
+        let mut record = place.record();
+        let launch = record["launch"].as_object_mut().unwrap();
+        launch.remove("scope");
+        launch.remove("terminal");
+        launch["backend"].as_object_mut().unwrap().remove("kind").unwrap();
+        record.as_object_mut().unwrap().remove("opened");
+        fs::write(&path, record.to_string()).unwrap();
+        let id = text(&record["id"]);
+        assert!(place.env.run(["show", &id]).ok().contains("bubblewrap"));
+        place.env.run(["verify", &id]).ok();
+    }
+}

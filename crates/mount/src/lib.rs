@@ -70,6 +70,7 @@ mod plan;
 mod plan_error;
 mod private;
 mod record;
+mod record_file;
 mod refusal;
 mod request;
 pub mod seatbelt;
@@ -102,8 +103,9 @@ pub use plan::{LaunchPlan, PLAN_SCHEMA, PlanWarning};
 pub use plan_error::PlanError;
 pub use record::{
     CheckRecord, Checks, ErrorRecord, InsideRecord, LaunchRecord, OpenedRecord, Outcome, Provenance,
-    RECORD_SCHEMA, RecordFile, RunContext, RunRecord,
+    RECORD_SCHEMA, RunContext, RunRecord,
 };
+pub use record_file::RecordFile;
 pub use refusal::{Refusal, explain};
 pub use request::LaunchRequest;
 pub use session::Session;

@@ -6,7 +6,8 @@ use skillfreeze_manifest::Progress;
 
 use crate::exit::Ended;
 use crate::launch_error::LaunchError;
-use crate::record::{ErrorRecord, Outcome, RecordFile, RunContext, RunRecord};
+use crate::record::{ErrorRecord, Outcome, RunContext, RunRecord};
+use crate::record_file::RecordFile;
 use crate::status::{Event, StatusWriter};
 
 /// What a caller brings to a launch beside the plan.

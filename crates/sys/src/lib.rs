@@ -127,6 +127,21 @@ pub fn is_ignored(signal: i32) -> bool {
     done == 0 && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
+/// Has a command executed without the capabilities that this process hands on to whatever it executes, by
+/// prctl(2) `PR_CAP_AMBIENT_CLEAR_ALL`.
+#[cfg(target_os = "linux")]
+pub fn without_ambient_capabilities(command: &mut Command) {
+    let clear = || {
+        // SAFETY: prctl(2) takes no pointer here, and may be called between fork and exec.
+        match unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: the closure allocates nothing, takes no lock, and calls only what is said above.
+    unsafe { command.pre_exec(clear) };
+}
+
 /// Has a command, which must begin a process group of its own, make that group the foreground group
 /// of the terminal at its standard input before it is executed, by tcsetpgrp(3).
 ///
@@ -172,11 +187,12 @@ pub fn join_new_session_keyring() -> io::Result<()> {
 }
 
 /// Marks every descriptor from `first` up close-on-exec, by close_range(2) with
-/// `CLOSE_RANGE_CLOEXEC` (Linux 5.11), or one by one where the kernel lacks it.
+/// `CLOSE_RANGE_CLOEXEC` (Linux 5.11), or one by one where the kernel lacks it or a filter forbids it.
 ///
 /// # Errors
 /// What `/proc/self/fd` or fcntl(2) says.
 #[cfg(target_os = "linux")]
+#[expect(clippy::disallowed_methods, reason = "the kernel tells of descriptors by path alone")]
 pub fn cloexec_from(first: RawFd) -> io::Result<()> {
     let start = libc::c_ulong::try_from(first).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
     // SAFETY: close_range(2) takes no pointer; close-on-exec does not close anything now.
@@ -186,9 +202,14 @@ pub fn cloexec_from(first: RawFd) -> io::Result<()> {
     if done == 0 {
         return Ok(());
     }
-    // SAFETY: sysconf(3) takes no pointer.
-    let open_max = unsafe { libc::sysconf(libc::_SC_OPEN_MAX) };
-    for number in first..RawFd::try_from(open_max).unwrap_or(RawFd::MAX) {
+    // No limit says where they end: one that was opened before the limit was lowered stays open.
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.parse().ok());
+        let number: RawFd = number.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
+        if number < first {
+            continue;
+        }
         match set_cloexec(number, true) {
             Err(error) if error.raw_os_error() != Some(libc::EBADF) => return Err(error),
             _ => {}

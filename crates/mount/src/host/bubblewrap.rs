@@ -152,9 +152,15 @@ fn probe(path: Utf8PathBuf) -> Result<Bubblewrap, BubblewrapError> {
     let ask = |option: &str| {
         let mut command = Command::new(&path);
         command.arg(option).env_clear().stdin(Stdio::null());
-        command
-            .output()
-            .map(|answer| String::from_utf8_lossy(&[answer.stdout, answer.stderr].concat()).into_owned())
+        // With any it refuses to start.
+        #[cfg(target_os = "linux")]
+        skillfreeze_sys::without_ambient_capabilities(&mut command);
+        let answer = command.output()?;
+        let text = String::from_utf8_lossy(&[answer.stdout, answer.stderr].concat()).into_owned();
+        match answer.status.success() {
+            true => Ok(text),
+            false => Err(io::Error::other(format!("`{option}`: {}", text.trim()))),
+        }
     };
     let digest = hash(&path).map_err(unusable)?;
     let help = ask("--help").map_err(unusable)?;

@@ -9,6 +9,7 @@
 //! ends what it leaves behind.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 
@@ -23,6 +24,8 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, getpgid, getpid, getppid, kill_current_process_group, pidfd_open,
     set_child_subreaper,
 };
+
+use rustix::thread::clear_ambient_capability_set;
 
 use crate::linux::cover::cover;
 use crate::linux::failed::{Failed, during};
@@ -103,6 +106,17 @@ fn stay_beside(sandbox: Sandbox, control: &OwnedFd) -> i32 {
     ended.map_or(125, |_| 0)
 }
 
+/// Each launch takes one of the keys that its user may have.
+fn no_keyring(source: io::Error) -> Failed {
+    let doing = match source.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::DQUOT) => {
+            "leaving the caller's keyring: the user has as many keys as may be (`kernel.keys.maxkeys`)"
+        }
+        _ => "leaving the caller's keyring",
+    };
+    during(doing)(source)
+}
+
 fn start_sandbox(numbers: Numbers, report: &File, control: &OwnedFd) -> Result<Sandbox, Failed> {
     die_with_main(true)?;
     let plan: HelperPlan = receive(numbers.helper_plan()).map_err(during("reading the plan"))?;
@@ -124,8 +138,10 @@ fn start_sandbox(numbers: Numbers, report: &File, control: &OwnedFd) -> Result<S
     // From here on, it is this process that ends what `main` leaves behind.
     die_with_main(false)?;
     refuse_orphan(control)?;
+    // Nor are powers that the caller hands on to whatever it executes, with which bubblewrap refuses to start.
+    clear_ambient_capability_set().map_err(during("giving up capabilities"))?;
     // The caller's keys are not for the command, which would find them in an inherited keyring.
-    skillfreeze_sys::join_new_session_keyring().map_err(during("leaving the caller's keyring"))?;
+    skillfreeze_sys::join_new_session_keyring().map_err(no_keyring)?;
     // Whatever else the caller's process had open ends here.
     skillfreeze_sys::cloexec_from(3).map_err(during("closing descriptors"))?;
     let is_there = |number: &i32| plan.watches || *number != numbers.notices();

@@ -32,6 +32,7 @@ use nix::unistd::{Pid, getppid};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
+use rustix::thread::{CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities};
 use serde::{Deserialize, Serialize};
 use skillfreeze_manifest::{EntryKind, Stamp};
 
@@ -75,6 +76,7 @@ impl Enclosure {
     /// and of the snapshot are taken from the agreed numbers.
     pub(crate) fn enter(&self, numbers: Numbers) -> io::Result<()> {
         let rules = self.rules(numbers)?;
+        give_up_capabilities()?;
         // The terminal of the caller is not the command's, which could type into it.
         rustix::process::setsid()?;
         rustix::process::chdir(self.working_directory.as_std_path())?;
@@ -155,6 +157,13 @@ impl Enclosed {
         let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
         while matches!(wait(WaitOptions::empty()), Ok(_) | Err(Errno::INTR)) {}
     }
+}
+
+/// Gives up every capability, also what the command would get of it: the rules are about an ordinary user.
+fn give_up_capabilities() -> io::Result<()> {
+    clear_ambient_capability_set()?;
+    let none = CapabilitySet::empty();
+    Ok(set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
 }
 
 fn base(network: Network) -> Result<RulesetCreated, RulesetError> {

@@ -14,7 +14,8 @@ use crate::linux::protocol::{Numbers, Report};
 use crate::linux::running::{News, Running};
 use crate::linux::stage;
 use crate::plan::check_memory;
-use crate::record::{InsideRecord, RecordFile, RunRecord};
+use crate::record::{InsideRecord, RunRecord};
+use crate::record_file::RecordFile;
 use crate::session::write_all;
 use crate::size::Size;
 use crate::status::{Event, StatusWriter};
@@ -92,14 +93,14 @@ impl Launch {
                 Report::Checked { skills, probes, noexec: found } => {
                     noexec = *found;
                     record.checks.inside = Some(InsideRecord { skills: *skills, probes: *probes, noexec });
+                    // From here on the command may run, whether that is told or not.
+                    *has_started = true;
                 }
                 Report::Sealed { files, bytes } => {
                     status.send(&Event::Sealed { files: *files, bytes: *bytes })
                 }
-                Report::Started => {
-                    *has_started = true;
-                    status.send(&Event::Started);
-                }
+                Report::Started => status.send(&Event::Started),
+                Report::NotStarted { .. } => *has_started = false,
                 _ => {}
             }
             last = Some(report);

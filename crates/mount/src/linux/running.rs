@@ -225,7 +225,7 @@ impl Running {
                 Woken::CallerEnded => {
                     self.caller_has_ended = true;
                     // Everybody further on ends as if this process had.
-                    self.relay = None;
+                    self.cut();
                 }
                 Woken::Opened => {
                     if let Some(event) = self.opened.as_mut().and_then(Opened::read) {

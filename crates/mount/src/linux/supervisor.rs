@@ -14,16 +14,18 @@ use std::process::Command;
 use camino::Utf8PathBuf;
 use cap_std::fs::Dir;
 use command_fds::{CommandFdExt as _, FdMapping};
-use rustix::process::{PidfdFlags, getpid, pidfd_open};
+use rustix::process::{PidfdFlags, Resource, Rlimit, getpid, getrlimit, pidfd_open, setrlimit};
 use serde::{Deserialize, Serialize};
 use skillfreeze_manifest::{Digest, Manifest, Silent};
 
 use crate::guard::Guard;
 use crate::integrity::{Integrity, Seal};
 use crate::launch::Launch;
+use crate::linux::descriptors::{make_room, soft_limit};
 use crate::linux::protocol::{Numbers, SUPERVISOR, memory_file, receive};
 use crate::plan::LaunchPlan;
-use crate::record::{RecordFile, RunContext};
+use crate::record::RunContext;
+use crate::record_file::RecordFile;
 use crate::session::{Session, describe};
 use crate::status::StatusWriter;
 use crate::verify::{Counts, Verified};
@@ -49,6 +51,8 @@ struct Handoff {
     /// The descriptors beside the snapshot and the caller: a directory for each of these names, then
     /// these.
     records: Vec<String>,
+    /// The limit of descriptors that the command gets.
+    soft_limit: Option<u64>,
     has_status: bool,
     has_lease: bool,
 }
@@ -92,13 +96,15 @@ impl Launch {
             memory: self.memory,
             context,
             records: names,
+            soft_limit: soft_limit(),
             has_status: status.is_some(),
             has_lease: lease.is_some(),
         };
         let written = memory_file("supervisor-plan", &serde_json::to_vec(&handoff)?)?;
         let caller = pidfd_open(getpid(), PidfdFlags::empty())?;
         let handed = [OwnedFd::from(written), OwnedFd::from(dir), caller].into_iter();
-        let handed = handed.chain(directories).chain(status).chain(lease);
+        let handed: Vec<OwnedFd> = handed.chain(directories).chain(status).chain(lease).collect();
+        make_room(numbers, handed.len()).map_err(io::Error::other)?;
         let mappings =
             numbers.supervisors().zip(handed).map(|(child_fd, parent_fd)| FdMapping { parent_fd, child_fd });
         let mut command = Command::new("/proc/self/exe");
@@ -140,6 +146,8 @@ fn take_over(numbers: Numbers) -> io::Result<(Launch, Session<'static>)> {
     let records = records.collect::<io::Result<_>>()?;
     let status = if handoff.has_status { StatusWriter::from(next()?) } else { StatusWriter::default() };
     let lease = if handoff.has_lease { Some(next()?) } else { None };
+    // It was raised to hand all of this over.
+    setrlimit(Resource::Nofile, Rlimit { current: handoff.soft_limit, ..getrlimit(Resource::Nofile) })?;
     // What comes after is handed what it needs, and what the command keeps.
     skillfreeze_sys::cloexec_from(3)?;
     handoff.plan.keep.iter().try_for_each(|number| skillfreeze_sys::set_cloexec(*number, false))?;

@@ -27,7 +27,8 @@ use crate::exit::Exit;
 use crate::launch::Launch;
 use crate::launch_error::LaunchError;
 use crate::private;
-use crate::record::{InsideRecord, RecordFile, RunRecord};
+use crate::record::{InsideRecord, RunRecord};
+use crate::record_file::RecordFile;
 use crate::signals::SignalRelay;
 use crate::status::{Event, StatusWriter};
 

@@ -26,6 +26,23 @@ pub(crate) fn end_all() {
 /// The children of this process.
 #[expect(clippy::disallowed_methods, reason = "the kernel tells of processes by path alone")]
 fn children() -> Vec<Pid> {
+    // Also those that a `/proc` with hidden processes does not show.
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let lists: Option<Vec<String>> =
+        threads.map(|thread| fs::read_to_string(thread.path().join("children")).ok()).collect();
+    match lists {
+        Some(lists) => lists
+            .iter()
+            .flat_map(|list| list.split_whitespace())
+            .filter_map(|number| number.parse().ok().map(Pid::from_raw))
+            .collect(),
+        // The kernel was built without it.
+        None => children_that_show(),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the kernel tells of processes by path alone")]
+fn children_that_show() -> Vec<Pid> {
     let own = std::process::id().to_string();
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
         let number = entry.file_name().to_str()?.parse().ok()?;

@@ -10,6 +10,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use nix::unistd::getppid;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, open, renameat, unlinkat};
 use rustix::io::Errno;
+use rustix::thread::capabilities;
 
 use super::Enclosure;
 use crate::linux::probe::{ABSENT, ProbeError};
@@ -30,7 +31,9 @@ pub(crate) fn run(enclosure: &Enclosure, skills: &Utf8Path, file: &Path) -> Resu
         ("listing the root directory", opened(Path::new("/"), OFlags::RDONLY | OFlags::CLOEXEC)),
         (
             "reading a variable of another process",
-            opened(Path::new(&environment_of_parent()), OFlags::RDONLY),
+            // Where processes of others are hidden, it is not even there.
+            opened(Path::new(&environment_of_parent()), OFlags::RDONLY)
+                .map_err(|errno| if errno == Errno::NOENT { Errno::ACCESS } else { errno }),
         ),
         ("reaching another process with a signal", answer(kill(getppid(), None))),
         ("opening a Unix socket", has_socket(AddressFamily::Unix)),
@@ -46,6 +49,9 @@ pub(crate) fn run(enclosure: &Enclosure, skills: &Utf8Path, file: &Path) -> Resu
     });
     if let Some(above) = above {
         probes.push(("making a directory outside", made(&above.join(ABSENT))));
+    }
+    if capabilities(None).is_ok_and(|sets| !(sets.effective | sets.permitted).is_empty()) {
+        return Err(failed("the command would have capabilities".to_owned()));
     }
     for (attempt, answer) in &probes {
         match answer {
