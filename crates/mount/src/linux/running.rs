@@ -27,7 +27,7 @@ use crate::linux::opened::Opened;
 use crate::linux::protocol::{
     Covered, HELPER, HelperPlan, Identity, InnerPlan, Numbers, Report, SealPlan, memory_file,
 };
-use crate::linux::terminal::{self, Terminal};
+use crate::linux::terminal::Terminal;
 use crate::linux::typing;
 use crate::plan::LaunchPlan;
 use crate::refusal::explain;
