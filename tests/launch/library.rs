@@ -82,11 +82,18 @@ fn an_async_program_runs_commands_at_once() {
 #[test]
 fn a_command_that_is_dropped_leaves_nothing() {
     for place in Place::each() {
-        let commands = ["true", "--", "sleep", "71001", "--", "setsid", "--wait", "sleep", "71002"];
+        let (first, second) = (long(1), long(2));
+        let commands = ["true", "--", "sleep", &first, "--", "setsid", "--wait", "sleep", &second];
         let output = Output::of(&mut async_run(&place, &["--first"], &commands));
         assert_eq!(answers(&output), [json!({"number": 0, "status": 0, "output": "", "opened": []})]);
-        wait_until(|| !runs("71001") && !runs("71002"));
+        wait_until(|| !runs(&first) && !runs(&second));
     }
+}
+
+/// Seconds to sleep that nobody else on this machine does, another run of the tests at the same time
+/// included: the last digit is the caller's, who has it to himself in this file.
+fn long(digit: u32) -> String {
+    format!("71{}{digit}", std::process::id())
 }
 
 /// Whether a process has this argument.
@@ -184,9 +191,10 @@ fn enclosures() -> impl Iterator<Item = (Place, &'static [&'static str])> {
 #[test]
 fn the_end_of_the_program_is_the_end_of_its_command() {
     for (place, options) in enclosures() {
-        let script = "echo ready; trap '' TERM HUP; setsid sleep 71003 & sleep 71003";
-        let (mut child, mut lines) = ready(&place, options, script);
-        wait_until(|| runs("71003"));
+        let long = long(3);
+        let script = format!("echo ready; trap '' TERM HUP; setsid sleep {long} & sleep {long}");
+        let (mut child, mut lines) = ready(&place, options, &script);
+        wait_until(|| runs(&long));
         shell("kill -9 $1", child.id());
         child.wait().unwrap();
         let mut rest = String::new();
@@ -194,7 +202,7 @@ fn the_end_of_the_program_is_the_end_of_its_command() {
         lines.read_to_string(&mut rest).unwrap();
         let last: Vec<Value> = rest.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         assert_eq!(events(&last).last().map(String::as_str), Some("caller-ended"), "{rest}");
-        assert!(!runs("71003"));
+        assert!(!runs(&long));
         let record = record(&place);
         assert_eq!(
             (&record["outcome"], &record["error"]["code"]),
@@ -207,14 +215,16 @@ fn the_end_of_the_program_is_the_end_of_its_command() {
 #[test]
 fn a_killed_supervisor_takes_everything_along() {
     for (place, options) in enclosures() {
-        let (mut child, mut lines) = ready(&place, options, "echo ready; setsid sleep 71004 & sleep 71004");
-        wait_until(|| runs("71004"));
+        let long = long(4);
+        let script = format!("echo ready; setsid sleep {long} & sleep {long}");
+        let (mut child, mut lines) = ready(&place, options, &script);
+        wait_until(|| runs(&long));
         shell("pkill -9 -P $1", child.id());
         let mut rest = String::new();
         lines.read_to_string(&mut rest).unwrap();
         // It was killed itself, which the example tells so.
         assert_eq!(child.wait().unwrap().code(), Some(255));
-        wait_until(|| !runs("71004"));
+        wait_until(|| !runs(&long));
         // Nobody was there to write down how it ended.
         assert_eq!(record(&place)["outcome"], "started");
     }

@@ -208,6 +208,8 @@ fn what_a_plan_cannot_be_is_refused_by_name() {
             (&["--require", "read-only"], 7, "integrity-unavailable", "skillfreeze run"),
             (&["--skills-dir", "skills"], 2, "mount-target-invalid", "skills"),
             (&["--skills-dir", "/"], 2, "mount-target-reserved", "/"),
+            (&["--skills-dir", "/etc"], 2, "mount-target-reserved", "/etc"),
+            (&["--skills-dir", "/dev/x"], 2, "mount-target-reserved", "/dev"),
             (&["--skills-var", "A=B"], 2, "environment-name", "A=B"),
             (&["--extensions", "../store"], 2, "bind-store", "store"),
             (&["--extensions", ".agents/skills"], 2, "bind-in-source", ".agents/skills"),

@@ -265,5 +265,6 @@ fn describe_warning(warning: &PlanWarning) -> String {
             let paths: Vec<String> = paths.iter().map(|path| format!("`{path}`")).collect();
             format!("the command can read what is not frozen: {}", paths.join(", "))
         }
+        other => format!("{other:?}"),
     }
 }

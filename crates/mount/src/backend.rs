@@ -9,6 +9,7 @@ use skillfreeze_manifest::Digest;
 /// What encloses a command, by the name that chooses it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum Backend {
     /// bubblewrap, on Linux.
     #[serde(rename = "bwrap")]

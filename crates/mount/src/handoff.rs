@@ -17,9 +17,10 @@ use skillfreeze_manifest::{Digest, MANIFEST_FILE, SkillId};
 
 use crate::bind::{Bind, BindError, normal_target, overlaps};
 use crate::guard::Guard;
+use crate::host::SYSTEM;
 use crate::integrity::{Integrity, Method};
 use crate::names::Names;
-use crate::plan::check_variables;
+use crate::plan::{EXTENSIONS_BYTES, INTEGRITY_VARIABLE, TAKEN, check_variables};
 use crate::plan_error::PlanError;
 use crate::seatbelt::{Profile, Resolve, protection};
 use crate::shell;
@@ -27,8 +28,6 @@ use crate::verify::Verified;
 
 /// The schema of such a plan.
 pub const HANDOFF_SCHEMA: &str = "skillfreeze.plan.v1";
-/// Bytes that the private `$SKILL_EXTENSIONS_DIR` can hold.
-const EXTENSIONS_BYTES: u64 = 256 << 20;
 
 /// What a caller asks of a plan for its own sandbox.
 #[derive(Debug, Clone, Default)]
@@ -53,6 +52,7 @@ pub struct HandoffRequest {
 
 /// What a caller's own sandbox must be given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Handoff {
     /// [`HANDOFF_SCHEMA`].
     pub schema: &'static str,
@@ -89,6 +89,7 @@ pub struct Handoff {
 /// One mount of a caller's sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum HandoffMount {
     /// Something of the host.
     Bind {
@@ -110,6 +111,7 @@ pub enum HandoffMount {
 
 /// A file to hold a shared lock on (`fcntl`, whole file) while the command runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct HandoffLease {
     /// On the host.
     pub path: Utf8PathBuf,
@@ -123,6 +125,7 @@ pub struct HandoffLease {
 /// What a caller should know of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum HandoffNote {
     /// The mounts need a root directory that can be written while the sandbox is built: a sandbox whose
     /// root is the host's, read-only, has no place for them.
@@ -172,6 +175,9 @@ impl Handoff {
         let extensions = extensions(path, request)?;
         mounts.extend(extensions.clone());
         let extensions_dir = extensions.as_ref().map(HandoffMount::target);
+        if !at_host {
+            check_system([Some(skills_dir.as_path()), extensions_dir].into_iter().flatten())?;
+        }
         check_targets(&skills_dir, &lease, extensions_dir)?;
         let mut notes = Vec::new();
         if !at_host {
@@ -254,23 +260,34 @@ fn extensions(snapshot: &Utf8Path, request: &HandoffRequest) -> Result<Option<Ha
     Ok(Some(HandoffMount::Bind { source, target, read_only: false }))
 }
 
+fn reserved(target: &Utf8Path, reserved: &Utf8Path) -> PlanError {
+    BindError::TargetReserved { target: target.to_owned(), reserved: reserved.to_owned() }.into()
+}
+
+/// No mount hides what a sandbox needs itself, as in one of ours.
+fn check_system<'a>(targets: impl Iterator<Item = &'a Utf8Path>) -> Result<(), PlanError> {
+    for target in targets {
+        let mut taken = SYSTEM.iter().chain(&TAKEN).map(|taken| Utf8Path::new(*taken));
+        if let Some(taken) = taken.find(|taken| overlaps(target, taken)) {
+            return Err(reserved(target, taken));
+        }
+    }
+    Ok(())
+}
+
 /// No mount hides another, nor everything.
 fn check_targets(
     skills_dir: &Utf8Path,
     lease: &HandoffLease,
     extensions_dir: Option<&Utf8Path>,
 ) -> Result<(), PlanError> {
-    let reserved = |target: &Utf8Path, reserved: &Utf8Path| BindError::TargetReserved {
-        target: target.to_owned(),
-        reserved: reserved.to_owned(),
-    };
     if skills_dir == "/" {
-        return Err(reserved(skills_dir, skills_dir).into());
+        return Err(reserved(skills_dir, skills_dir));
     }
     let Some(extensions_dir) = extensions_dir else { return Ok(()) };
     let taken = [skills_dir, lease.target.as_path()];
     match taken.into_iter().find(|taken| overlaps(extensions_dir, taken)) {
-        Some(taken) => Err(reserved(extensions_dir, taken).into()),
+        Some(taken) => Err(reserved(extensions_dir, taken)),
         None => Ok(()),
     }
 }
@@ -284,7 +301,7 @@ fn environment(
     let mut environment = BTreeMap::from(
         [
             (names.skills_variable.as_str(), skills_dir.as_str()),
-            ("SKILLS_INTEGRITY", integrity.as_str()),
+            (INTEGRITY_VARIABLE, integrity.as_str()),
             // A cache of bytecode that others share runs the code of another revision, or planted code:
             // none is written, and an empty prefix means none apart from the read-only sources'.
             ("PYTHONDONTWRITEBYTECODE", "1"),

@@ -1,7 +1,7 @@
 //! What this machine is like: everything that planning needs to know, looked up once.
 //!
-//! The only module of the crate that opens things by a path of the host, because it is asked about
-//! just those.
+//! It looks at things by a path of the host, because it is asked about just those. What carries a plan out
+//! goes by the plan's paths; everything else takes handles.
 #![expect(clippy::disallowed_methods, reason = "answers questions about paths of the host")]
 mod bubblewrap;
 mod guarded;
@@ -10,6 +10,7 @@ mod program;
 mod reach;
 mod resolved;
 mod rootfs;
+mod sandbox_exec;
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -73,7 +74,7 @@ impl SystemEntry {
 }
 
 /// Directories of the root that hold programs and libraries, where they exist.
-const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
+pub(crate) const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 
 /// Files and directories of `/etc` that programs need to find libraries, names, certificates and
 /// the time. Nothing secret is among them: no shadow, no keys, no passwords of services.
@@ -125,7 +126,7 @@ impl Host {
             etc,
             resolver,
             bubblewrap: bubblewrap.map(BubblewrapChoice::find).transpose()?,
-            seatbelt: resolved::seatbelt(),
+            seatbelt: sandbox_exec::find(),
             landlock: skillfreeze_sys::landlock_version(),
             temporaries: temporaries(),
             kernel: kernel(),

@@ -22,10 +22,12 @@ pub(crate) mod protocol;
 pub(crate) mod running;
 pub(crate) mod sealed_command;
 pub(crate) mod sealer;
+pub(crate) mod sealing;
 pub(crate) mod selfcheck;
 pub(crate) mod stage;
 pub(crate) mod supervisor;
 pub(crate) mod terminal;
+pub(crate) mod typing;
 
 pub use self::probe::{ProbeError, Probed, Unsealed, probe_read_only};
 pub use self::sealed_command::{SealRequest, SealedCommand};
@@ -46,6 +48,9 @@ pub(crate) fn become_part_of_a_launch() {
         Some(protocol::SEALER) => sealer::run,
         _ => return,
     };
-    let status = protocol::Numbers::from_argument(&numbers).map_or(125, run);
+    // Before anything is opened: from here on, what was handed down can be told from that.
+    let noted = skillfreeze_sys::note_inherited().ok();
+    let numbers = noted.and_then(|()| protocol::Numbers::from_argument(&numbers));
+    let status = numbers.map_or(125, run);
     std::process::exit(status);
 }

@@ -8,6 +8,7 @@ use crate::bind::Bind;
 /// One step of building the sandbox's file system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Mount {
     /// Part of the host's own system, read-only, by its path.
     System {

@@ -20,9 +20,11 @@ use skillfreeze_manifest::{Digest, EntryKind, SkillId};
 
 use self::binds::plan_binds;
 pub(crate) use self::environment::check_variables;
-use self::environment::{HOME, check_names, own_places, plan_environment};
 #[cfg(target_os = "linux")]
-pub(crate) use self::environment::{INTEGRITY_VARIABLE, is_variable_name};
+pub(crate) use self::environment::is_variable_name;
+use self::environment::{HOME, check_names, own_places, plan_environment};
+pub(crate) use self::environment::{INTEGRITY_VARIABLE, TAKEN};
+pub(crate) use self::mounts::EXTENSIONS_BYTES;
 use self::mounts::plan_mounts;
 #[cfg(target_os = "linux")]
 pub(crate) use self::reach::check_binds;
@@ -53,6 +55,7 @@ pub const PLAN_SCHEMA: &str = "skillfreeze.launch-plan.v1";
 /// As JSON it is for people and programs to look at: what is not UTF-8 in the command and its environment is
 /// replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LaunchPlan {
     /// [`PLAN_SCHEMA`].
     #[serde(skip_deserializing, default = "schema")]
@@ -101,6 +104,7 @@ pub struct LaunchPlan {
 /// What a caller should know of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum PlanWarning {
     /// The command's user cannot write the workspace, by its owner and mode.
     WorkspaceNotWritable {

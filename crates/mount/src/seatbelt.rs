@@ -23,6 +23,7 @@ pub const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
 
 /// What a command is granted of the host.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Grant<'a> {
     /// The snapshot's directory: read, never written.
     pub snapshot: &'a Utf8Path,
@@ -34,6 +35,14 @@ pub struct Grant<'a> {
     pub protected: &'a [Utf8PathBuf],
     /// The network.
     pub network: Network,
+}
+
+impl<'a> Grant<'a> {
+    /// The snapshot and nothing else, without a network.
+    #[must_use]
+    pub fn new(snapshot: &'a Utf8Path) -> Self {
+        Self { snapshot, reads: &[], writes: &[], protected: &[], network: Network::None }
+    }
 }
 
 /// What a path of the host leads to.
@@ -77,17 +86,45 @@ const PROCESS: &str = r#"(version 1)
 "#;
 
 /// Directories of programs and libraries, and files that programs need to find names, certificates and
-/// the time. Nothing secret is among them.
+/// the time. Nothing secret is among them: of what is installed by hand and by Homebrew, neither `etc`, but for
+/// certificates, nor `var`, where services keep theirs.
 const SYSTEM: &str = r#"(allow file-read* file-map-executable file-test-existence
     (literal "/")
     (subpath "/bin")
     (subpath "/sbin")
-    (subpath "/usr")
+    (subpath "/usr/bin")
+    (subpath "/usr/lib")
+    (subpath "/usr/libexec")
+    (subpath "/usr/sbin")
+    (subpath "/usr/share")
+    (subpath "/usr/local/Cellar")
+    (subpath "/usr/local/Frameworks")
+    (subpath "/usr/local/bin")
+    (subpath "/usr/local/include")
+    (subpath "/usr/local/lib")
+    (subpath "/usr/local/libexec")
+    (subpath "/usr/local/opt")
+    (subpath "/usr/local/sbin")
+    (subpath "/usr/local/share")
+    (subpath "/usr/local/etc/ca-certificates")
+    (literal "/usr/local/etc/openssl@3/cert.pem")
+    (literal "/usr/local/etc/openssl@3/openssl.cnf")
     (subpath "/System")
     (subpath "/Library/Apple")
     (subpath "/Library/Developer/CommandLineTools")
     (subpath "/Library/Frameworks")
-    (subpath "/opt/homebrew")
+    (subpath "/opt/homebrew/Cellar")
+    (subpath "/opt/homebrew/Frameworks")
+    (subpath "/opt/homebrew/bin")
+    (subpath "/opt/homebrew/include")
+    (subpath "/opt/homebrew/lib")
+    (subpath "/opt/homebrew/libexec")
+    (subpath "/opt/homebrew/opt")
+    (subpath "/opt/homebrew/sbin")
+    (subpath "/opt/homebrew/share")
+    (subpath "/opt/homebrew/etc/ca-certificates")
+    (literal "/opt/homebrew/etc/openssl@3/cert.pem")
+    (literal "/opt/homebrew/etc/openssl@3/openssl.cnf")
     (subpath "/private/etc/ssl")
     (subpath "/private/var/db/dyld")
     (subpath "/private/var/db/timezone")
@@ -107,11 +144,18 @@ const SYSTEM: &str = r#"(allow file-read* file-map-executable file-test-existenc
     (literal "/dev")
     (literal "/etc")
     (literal "/opt")
+    (literal "/opt/homebrew")
+    (literal "/opt/homebrew/etc")
+    (literal "/opt/homebrew/etc/openssl@3")
     (literal "/private")
     (literal "/private/etc")
     (literal "/private/tmp")
     (literal "/private/var")
     (literal "/tmp")
+    (literal "/usr")
+    (literal "/usr/local")
+    (literal "/usr/local/etc")
+    (literal "/usr/local/etc/openssl@3")
     (literal "/var"))
 "#;
 
@@ -152,8 +196,7 @@ pub fn profile(grant: &Grant<'_>, resolve: Resolve<'_>) -> Result<Profile, PlanE
 /// [`PlanError::Unresolved`] where a path leads nowhere.
 pub fn protection(snapshot: &Utf8Path, resolve: Resolve<'_>) -> Result<Profile, PlanError> {
     let mut rules = Rules::new(resolve);
-    let network = Network::Host;
-    rules.protect(&Grant { snapshot, reads: &[], writes: &[], protected: &[], network })?;
+    rules.protect(&Grant::new(snapshot))?;
     Ok(rules.into_profile())
 }
 
@@ -249,8 +292,7 @@ impl<'a> Rules<'a> {
         passed.sort();
         passed.dedup();
         passed.retain(|path| !above_protected.contains(path));
-        let passed: Vec<String> =
-            passed.into_iter().map(|path| self.parameter("PASSED_TO_FROZEN", path)).collect();
+        let passed: Vec<String> = passed.into_iter().map(|path| self.parameter("ON_THE_WAY", path)).collect();
         let above: Vec<String> =
             above_protected.into_iter().map(|path| self.parameter("ABOVE_FROZEN", path)).collect();
 

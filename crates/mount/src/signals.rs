@@ -49,8 +49,13 @@ fn relayed() -> Vec<i32> {
 /// Has the limit on the size of files be an error, like a full disk, not a signal that kills.
 #[cfg(target_os = "linux")]
 pub(crate) fn fail_at_limit_of_files() {
-    // A handler, unlike ignoring the signal, is gone in the programs that this one starts.
-    let _ = register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)));
+    use signal_hook::consts::SIGXFSZ;
+
+    // Who ignores it has that already.
+    if !skillfreeze_sys::is_ignored(SIGXFSZ) {
+        // A handler, unlike ignoring the signal, is gone in the programs that this one starts.
+        let _ = register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
+    }
 }
 
 /// Sees to it that the ends of children are not ignored, which a process inherits.

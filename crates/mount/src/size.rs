@@ -9,6 +9,7 @@ const INODE_BYTES: u64 = 1 << 10;
 /// Memory of a node of the tree that finds a file's pages, and how many of them it finds.
 const NODE_BYTES: u64 = 584;
 const NODE_PAGES: u64 = 64;
+
 /// How much a stage needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
@@ -41,6 +42,17 @@ impl Size {
         let nodes = self.bytes / (page_size() as u64 * NODE_PAGES) * NODE_BYTES;
         self.bytes + nodes + self.inodes * INODE_BYTES
     }
+}
+
+/// The directories of a snapshot below its root, each after those above it.
+pub(crate) fn snapshot_directories(manifest: &Manifest) -> Vec<String> {
+    let mut found = Vec::new();
+    for package in manifest.packages() {
+        found.push(package.id().to_string());
+        let below = directories(package).into_iter();
+        found.extend(below.map(|directory| format!("{}/{directory}", package.id())));
+    }
+    found
 }
 
 /// The directories of a package, each after those above it.

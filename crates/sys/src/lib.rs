@@ -3,6 +3,7 @@
 //! Each function is one call, named as its manual page names it, with its arguments typed.
 #![expect(unsafe_code, reason = "this crate exists to hold it")]
 
+#[cfg(target_os = "linux")]
 use std::collections::BTreeSet;
 use std::io;
 #[cfg(target_os = "linux")]
@@ -10,28 +11,56 @@ use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
-use std::sync::Mutex;
+#[cfg(target_os = "linux")]
+use std::sync::{Mutex, PoisonError};
 
-/// Takes over a descriptor that this process was started with.
+/// The descriptors that this process was started with and nobody in it owns yet.
+#[cfg(target_os = "linux")]
+static INHERITED: Mutex<Option<BTreeSet<RawFd>>> = Mutex::new(None);
+
+/// Notes which descriptors above the first three this process was started with, to be given out by
+/// [`inherited`]: nothing that is opened later is among them.
 ///
-/// Each number is given out once in the life of a process. The parent put the descriptor there for
-/// this purpose, and the process takes it over before it opens anything itself, so nobody else owns
-/// it.
+/// To be called before this process opens anything itself, so that nobody owns one of them. It counts
+/// once in the life of a process.
 ///
 /// # Errors
-/// `EBADF` when nothing is open at that number, or it was taken over before.
+/// `EALREADY` when it was called before; what `/proc/self/fd` says.
+#[cfg(target_os = "linux")]
+pub fn note_inherited() -> io::Result<()> {
+    let mut noted = INHERITED.lock().unwrap_or_else(PoisonError::into_inner);
+    if noted.is_some() {
+        return Err(io::Error::from_raw_os_error(libc::EALREADY));
+    }
+    let number = |entry: io::Result<std::fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+    #[expect(clippy::disallowed_methods, reason = "the kernel's list of this process's own descriptors")]
+    let open: Vec<RawFd> = std::fs::read_dir("/proc/self/fd")?.filter_map(number).collect();
+    // What the list was read from is closed again.
+    *noted = Some(open.into_iter().filter(|number| *number > 2 && is_open(*number)).collect());
+    Ok(())
+}
+
+/// Takes over a descriptor that this process was started with, as [`note_inherited`] has found it.
+///
+/// Each number is given out once, and nobody else owns it: the parent put it there for this purpose.
+///
+/// # Errors
+/// `EBADF` when nothing was open there at the start, or it was taken over before.
+#[cfg(target_os = "linux")]
 pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
-    static TAKEN: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
-    let bad = || io::Error::from_raw_os_error(libc::EBADF);
-    // SAFETY: fcntl(2) F_GETFD takes no pointer and changes nothing.
-    if number < 0 || unsafe { libc::fcntl(number, libc::F_GETFD) } == -1 {
-        return Err(bad());
+    let mut noted = INHERITED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !noted.as_mut().is_some_and(|noted| noted.remove(&number)) || !is_open(number) {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
     }
-    if !TAKEN.lock().map_err(|_| bad())?.insert(number) {
-        return Err(bad());
-    }
-    // SAFETY: the descriptor is open, and nobody else owns it, as said above.
+    // SAFETY: the descriptor is open, and nobody else owns it: it was there before anything was opened
+    // here, and has just left the list of those that can be taken over.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+#[cfg(target_os = "linux")]
+fn is_open(number: RawFd) -> bool {
+    // SAFETY: fcntl(2) F_GETFD takes no pointer and changes nothing.
+    (unsafe { libc::fcntl(number, libc::F_GETFD) }) != -1
 }
 
 /// Makes a close-on-exec copy, by fcntl(2) `F_DUPFD_CLOEXEC`, of a descriptor given by its number.
@@ -46,15 +75,18 @@ pub fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// Puts a close-on-exec copy of an open file at a number, by dup3(2), whatever was there.
-///
-/// Nobody may own what is there: it was left by the parent for a process further on.
+/// Puts a close-on-exec copy of an open file, by dup3(2), in the place of a descriptor that this process
+/// was started with and has not taken over: it is for a process further on.
 ///
 /// # Errors
-/// What dup3(2) says.
+/// `EBADF` when it is none of those, else what dup3(2) says.
 #[cfg(target_os = "linux")]
 pub fn put_at(file: impl AsFd, number: RawFd) -> io::Result<()> {
-    // SAFETY: dup3(2) takes no pointer; that nobody owns the number is the caller's to see to.
+    let noted = INHERITED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !noted.as_ref().is_some_and(|noted| noted.contains(&number)) {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // SAFETY: dup3(2) takes no pointer; nobody owns the number, and the lock keeps it so.
     check(unsafe { libc::dup3(file.as_fd().as_raw_fd(), number, libc::O_CLOEXEC) })
 }
 
@@ -66,6 +98,23 @@ pub fn set_cloexec(number: RawFd, close: bool) -> io::Result<()> {
     let flags = if close { libc::FD_CLOEXEC } else { 0 };
     // SAFETY: fcntl(2) F_SETFD takes no pointer.
     check(unsafe { libc::fcntl(number, libc::F_SETFD, flags) })
+}
+
+/// Has a command keep, of the descriptors above the first three and up to `last`, those in `keep` alone.
+///
+/// It happens in the new process, between fork(2) and execve(2): this one's descriptors stay as they are.
+pub fn keep_only(command: &mut Command, last: RawFd, keep: Vec<RawFd>) {
+    let mark = move || {
+        for number in 3..=last {
+            match set_cloexec(number, !keep.contains(&number)) {
+                Err(error) if error.raw_os_error() != Some(libc::EBADF) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: the closure allocates nothing, takes no lock, and makes one system call again and again.
+    unsafe { command.pre_exec(mark) };
 }
 
 /// Whether this process ignores a signal, as one started with `nohup` ignores `SIGHUP`.
@@ -279,17 +328,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_over_what_is_open_and_nothing_else() {
-        let number = OwnedFd::from(tempfile::tempfile().unwrap()).into_raw_fd();
-        let owned = inherited(number).unwrap();
-        assert!(inherited(number).is_err(), "it has an owner");
-        drop(owned);
-        for number in [-1, 1 << 20] {
-            assert_eq!(
-                inherited(number).map_err(|error| error.raw_os_error()).err(),
-                Some(Some(libc::EBADF))
-            );
+    #[cfg(target_os = "linux")]
+    fn takes_over_what_was_open_at_the_start_and_nothing_else() {
+        let errno = |done: io::Result<()>| done.map_err(|error| error.raw_os_error());
+        let file = tempfile::tempfile().unwrap();
+        let open = || OwnedFd::from(tempfile::tempfile().unwrap()).into_raw_fd();
+        let (taken, replaced) = (open(), open());
+        assert_eq!(errno(inherited(taken).map(drop)), Err(Some(libc::EBADF)), "nothing was noted");
+        note_inherited().unwrap();
+        let later = open();
+        assert_eq!(errno(note_inherited()), Err(Some(libc::EALREADY)));
+        put_at(&file, replaced).unwrap();
+        drop(inherited(replaced).unwrap());
+        let owned = inherited(taken).unwrap();
+        for number in [taken, replaced, later, -1, 0, 2, 1 << 20] {
+            assert_eq!(errno(inherited(number).map(drop)), Err(Some(libc::EBADF)), "{number}");
+            assert_eq!(errno(put_at(&file, number)), Err(Some(libc::EBADF)), "{number}");
         }
+        drop(owned);
+    }
+
+    #[test]
+    fn a_command_keeps_what_it_is_to_and_this_process_all() {
+        use std::os::fd::AsRawFd as _;
+
+        let files = [(); 3].map(|()| tempfile::tempfile().unwrap());
+        let [kept, dropped, closed] = [0, 1, 2].map(|index| files[index].as_raw_fd());
+        set_cloexec(dropped, false).unwrap();
+        let script = format!("for f in {kept} {dropped} {closed}; do [ -e /dev/fd/$f ] && echo $f; done; :");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]);
+        keep_only(&mut command, closed.max(dropped).max(kept) + 10, vec![kept]);
+        let output = command.output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{kept}\n"));
+        // SAFETY: fcntl(2) F_GETFD takes no pointer.
+        let flags = [kept, dropped].map(|number| unsafe { libc::fcntl(number, libc::F_GETFD) });
+        assert_eq!(flags, [libc::FD_CLOEXEC, 0]);
     }
 
     #[test]

@@ -10,28 +10,30 @@ use skillfreeze_testing::Output;
 use super::Place;
 use crate::launch::wait_until;
 
-/// Says what it receives, for a while after the first; then ends with 7.
+/// Says each signal that it receives; ends with 7 after the one that its argument names, which its caller
+/// sends once the others have had their time.
 const TRAP: &str = r#"
-import signal, sys, time
-got = []
-for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"):
-    signal.signal(getattr(signal, name), lambda number, frame: got.append(signal.Signals(number).name))
+import signal, sys
+signals = {getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")}
+last = getattr(signal, sys.argv[1])
+signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 print("ready", flush=True)
-while not got:
-    time.sleep(0.02)
-time.sleep(0.3)
-print(*got, flush=True)
-sys.exit(7)
+while True:
+    got = signal.sigwait(signals)
+    print(got.name, flush=True)
+    if got == last and not signal.sigpending() & signals:
+        sys.exit(7)
 "#;
 
-/// Starts a program in a terminal of its own and types an interrupt when it says that it is ready.
+/// Starts a program in a terminal of its own, types an interrupt when it says that it is ready, and sends
+/// another signal when it says that this has come.
 const TYPE: &str = r#"
-import os, pty, sys
+import os, pty, signal, sys
 child, terminal = pty.fork()
 if child == 0:
     os.execv(sys.argv[1], sys.argv[1:])
 said = b""
-typed = False
+typed = sent = False
 while True:
     try:
         read = os.read(terminal, 1000)
@@ -43,7 +45,10 @@ while True:
     if b"ready" in said and not typed:
         typed = True
         os.write(terminal, b"\x03")
-print(said.decode().replace("^C", "").split()[-1], os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    if b"SIGINT" in said and not sent:
+        sent = True
+        os.kill(child, signal.SIGUSR1)
+print(*said.decode().replace("^C", "").split()[1:], os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 "#;
 
 fn spawn(place: &Place, command: &[&str]) -> (Child, BufReader<ChildStdout>) {
@@ -67,11 +72,18 @@ fn a_signal_to_the_program_reaches_the_command_once() {
             (Signal::USR1, "SIGUSR1"),
             (Signal::USR2, "SIGUSR2"),
         ] {
-            let (mut child, mut stdout) = spawn(&place, &["python3", "-c", TRAP]);
-            kill_process(Pid::from_child(&child), signal).unwrap();
+            let (last, last_name) = match signal {
+                Signal::USR2 => (Signal::USR1, "SIGUSR1"),
+                _ => (Signal::USR2, "SIGUSR2"),
+            };
+            let (mut child, mut stdout) = spawn(&place, &["python3", "-c", TRAP, last_name]);
             let mut said = String::new();
+            kill_process(Pid::from_child(&child), signal).unwrap();
+            stdout.read_line(&mut said).unwrap();
+            // They are passed on in order, so that a second one of the first would come before this.
+            kill_process(Pid::from_child(&child), last).unwrap();
             stdout.read_to_string(&mut said).unwrap();
-            assert_eq!((said.trim(), child.wait().unwrap().code()), (name, Some(7)));
+            assert_eq!((said, child.wait().unwrap().code()), (format!("{name}\n{last_name}\n"), Some(7)));
         }
         let (mut child, _stdout) = spawn(&place, &["sh", "-c", "echo ready; exec sleep 30"]);
         kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
@@ -84,8 +96,16 @@ fn a_signal_to_the_program_reaches_the_command_once() {
 fn what_is_typed_at_a_terminal_reaches_the_command_once() {
     for place in Place::each() {
         let mut terminal = place.env.command_of("python3", ["-c", TYPE]);
-        terminal.arg(place.env.program()).args(["seal", &place.digest, "--", "python3", "-c", TRAP]);
-        assert_eq!(Output::of(&mut terminal).ok(), "SIGINT 7\n");
+        terminal.arg(place.env.program()).args([
+            "seal",
+            &place.digest,
+            "--",
+            "python3",
+            "-c",
+            TRAP,
+            "SIGUSR1",
+        ]);
+        assert_eq!(Output::of(&mut terminal).ok(), "SIGINT SIGUSR1 7\n");
     }
 }
 

@@ -34,6 +34,9 @@ fn the_callers_descriptors_variables_and_limits_stay() {
             ),
             ("LISTEN_PID=1 seal -- sh -c 'echo $LISTEN_PID'", "1\n"),
             ("(trap '' HUP; seal -- sh -c 'kill -HUP $$; echo lives')", "lives\n"),
+            ("(trap '' XFSZ; seal -- sh -c 'kill -XFSZ $$; echo lives')", "lives\n"),
+            // But for two, of which nothing can be told any more when the program begins.
+            ("(trap '' PIPE; seal -- sh -c 'kill -PIPE $$; echo lives'); echo $?", "141\n"),
         ] {
             assert_eq!(shell(&place, line).ok(), said, "{line}");
         }

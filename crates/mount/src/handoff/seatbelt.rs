@@ -3,7 +3,6 @@
 use camino::Utf8PathBuf;
 
 use super::{Handoff, HandoffMount};
-use crate::network::Network;
 use crate::plan_error::PlanError;
 use crate::seatbelt::{Grant, Resolve, arguments, profile};
 
@@ -30,13 +29,7 @@ impl Handoff {
                 _ => None,
             })
             .collect();
-        let grant = Grant {
-            snapshot: &self.path,
-            reads: &[],
-            writes: &writes,
-            protected: &[],
-            network: Network::None,
-        };
+        let grant = Grant { writes: &writes, ..Grant::new(&self.path) };
         let mut words = arguments(&profile(&grant, resolve)?);
         words.push("/usr/bin/env".to_owned());
         words.extend(self.environment.iter().map(|(name, value)| format!("{name}={value}")));

@@ -1,19 +1,11 @@
-//! Where a path of the host leads, and what applies rules about where paths lead.
+//! Where a path of the host leads.
 
 use std::fs;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::guarded::route;
-use crate::backend::Backend;
-use crate::seatbelt::{Resolved, SANDBOX_EXEC};
-use skillfreeze_manifest::Digest;
-
-/// `sandbox-exec`, which is part of macOS.
-pub(super) fn seatbelt() -> Option<Backend> {
-    let digest = Digest::of(&fs::read(SANDBOX_EXEC).ok()?);
-    Some(Backend::Seatbelt { path: SANDBOX_EXEC.into(), digest })
-}
+use crate::seatbelt::Resolved;
 
 impl Resolved {
     /// Follows a path of this host; nothing where it leads nowhere, or its end is not UTF-8.

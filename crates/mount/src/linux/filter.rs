@@ -4,9 +4,14 @@
 //! refuses whatever the rest of the sandbox does. It reads the lower halves of arguments only: the calls
 //! that it looks into take them as 32-bit numbers.
 
+#![expect(clippy::cast_possible_truncation, reason = "the kernel's constants fit where it takes them")]
+
+use std::mem::offset_of;
+
+use nix::libc;
 use skillfreeze_sys::Instruction;
 
-/// What the kernel calls the calling convention of this machine.
+/// The architecture of this machine: `AUDIT_ARCH_X86_64`, `AUDIT_ARCH_AARCH64`, `AUDIT_ARCH_RISCV64`.
 #[cfg(target_arch = "x86_64")]
 const NATIVE: Option<u32> = Some(0xc000_003e);
 #[cfg(target_arch = "aarch64")]
@@ -16,26 +21,26 @@ const NATIVE: Option<u32> = Some(0xc000_00f3);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 const NATIVE: Option<u32> = None;
 
-/// From here up x86-64 numbers the same calls again, for programs with short pointers.
+/// `__X32_SYSCALL_BIT`: from here up x86-64 numbers the same calls again, for programs with short pointers.
 const X32: u32 = 0x4000_0000;
 
-// Parts of `struct seccomp_data`, by their offsets.
-const NUMBER: u32 = 0;
-const CONVENTION: u32 = 4;
-const ARGUMENTS: u32 = 16;
+// Parts of what a filter looks at, by their offsets.
+const NUMBER: u32 = offset_of!(libc::seccomp_data, nr) as u32;
+const ARCHITECTURE: u32 = offset_of!(libc::seccomp_data, arch) as u32;
+const ARGUMENTS: u32 = offset_of!(libc::seccomp_data, args) as u32;
 
 // Instructions: what they do with the accumulator.
-const LOAD: u16 = 0x20;
-const AND: u16 = 0x54;
-const JUMP_IF_EQUAL: u16 = 0x15;
-const JUMP_IF_AT_LEAST: u16 = 0x35;
-const JUMP_IF_BIT: u16 = 0x45;
-const RETURN: u16 = 0x06;
+const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
+const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const JUMP_IF_AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
+const JUMP_IF_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
+const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-const ALLOW: u32 = 0x7fff_0000;
-const FAIL: u32 = 0x0005_0000;
-pub(crate) const EPERM: u16 = 1;
-pub(crate) const ENOSYS: u16 = 38;
+const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+const FAIL: u32 = libc::SECCOMP_RET_ERRNO;
+pub(crate) const EPERM: u16 = libc::EPERM as u16;
+pub(crate) const ENOSYS: u16 = libc::ENOSYS as u16;
 
 /// What a filter has against a system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,10 +82,10 @@ pub(crate) fn is_known_here() -> bool {
 
 /// The program for these rules; none on machines that it is not known for.
 ///
-/// Calls in another convention than the machine's own are refused, for their numbers mean others.
+/// Calls of another architecture than the machine's own are refused, for their numbers mean others.
 pub(crate) fn program(rules: &[Rule]) -> Option<Vec<Instruction>> {
     let mut program =
-        vec![step(LOAD, CONVENTION), jump(JUMP_IF_EQUAL, NATIVE?, 1, 0), fail(EPERM), step(LOAD, NUMBER)];
+        vec![step(LOAD, ARCHITECTURE), jump(JUMP_IF_EQUAL, NATIVE?, 1, 0), fail(EPERM), step(LOAD, NUMBER)];
     if cfg!(target_arch = "x86_64") {
         program.extend([jump(JUMP_IF_AT_LEAST, X32, 0, 1), fail(EPERM)]);
     }
@@ -136,7 +141,7 @@ fn fail(errno: u16) -> Instruction {
 #[cfg(test)]
 pub(crate) fn answer(
     program: &[Instruction],
-    convention: u32,
+    architecture: u32,
     call: u32,
     arguments: [u64; 6],
 ) -> Option<u16> {
@@ -147,7 +152,7 @@ pub(crate) fn answer(
         let mut branch = |holds: bool| at += usize::from(if holds { jt } else { jf });
         match code {
             LOAD if k == NUMBER => accumulator = call,
-            LOAD if k == CONVENTION => accumulator = convention,
+            LOAD if k == ARCHITECTURE => accumulator = architecture,
             LOAD => {
                 let bytes = arguments[(k - ARGUMENTS) as usize / 8].to_ne_bytes();
                 let at = (k - ARGUMENTS) as usize % 8;
@@ -158,7 +163,7 @@ pub(crate) fn answer(
             JUMP_IF_AT_LEAST => branch(accumulator >= k),
             JUMP_IF_BIT => branch(accumulator & k != 0),
             RETURN if k == ALLOW => return None,
-            RETURN => return u16::try_from(k & 0xffff).ok(),
+            RETURN => return u16::try_from(k & libc::SECCOMP_RET_DATA).ok(),
             code => panic!("the kernel knows more instructions, this test does not: {code}"),
         }
     }
@@ -197,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn another_convention_is_refused_as_a_whole() {
+    fn another_architecture_is_refused_as_a_whole() {
         let program = program(&[]).unwrap();
         assert_eq!(answer(&program, native(), 0, [0; 6]), None);
         assert_eq!(answer(&program, 0x4000_0003, 0, [0; 6]), Some(EPERM), "32-bit x86");

@@ -17,7 +17,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{CWD, Mode};
+use rustix::fs::CWD;
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use rustix::process::{
@@ -28,14 +28,15 @@ use rustix::process::{
 use rustix::thread::clear_ambient_capability_set;
 
 use crate::linux::cover::cover;
-use crate::linux::failed::{Failed, during, unavailable};
+use crate::linux::failed::{Failed, during};
 use crate::linux::landlock::descendants;
 use crate::linux::namespaces::{enter_namespaces, make_private};
 use crate::linux::parent::{die_with_main, refuse_orphan};
 use crate::linux::protocol::{
-    Covered, HelperPlan, INNER, Identity, InnerPlan, Numbers, Report, SealPlan, receive, replace,
+    Covered, HelperPlan, INNER, Identity, InnerPlan, Numbers, Report, SealPlan, amend, receive,
 };
-use crate::linux::stage::{self, Size};
+use crate::linux::sealing;
+use crate::linux::stage;
 use crate::linux::terminal;
 use crate::private;
 use crate::signals;
@@ -125,7 +126,7 @@ fn start_sandbox(numbers: Numbers, report: &File, control: &OwnedFd) -> Result<S
             skillfreeze_sys::inherited(numbers.snapshot()).map_err(during("taking the snapshot"))?;
         match &plan.seal {
             Some(seal) => {
-                let stage = seal_at(at, snapshot, seal, plan.identity.is_some(), numbers, report)?;
+                let stage = seal_at(at, &snapshot, seal, plan.identity.is_some(), numbers, report)?;
                 cover_all(&plan.covered, &stage)?;
             }
             None => mount_at(at, snapshot)?,
@@ -181,37 +182,23 @@ fn start_sandbox(numbers: Numbers, report: &File, control: &OwnedFd) -> Result<S
     Ok(Sandbox { child, is_bubblewrap: plan.bubblewrap.is_some(), private: plan.private, lender })
 }
 
-/// Fills a stage with the snapshot, hashing what is written, and makes it read-only for good.
+/// Seals the snapshot in namespaces of this process's own.
 fn seal_at(
     at: &Utf8Path,
-    snapshot: OwnedFd,
+    snapshot: &OwnedFd,
     seal: &SealPlan,
     is_root: bool,
     numbers: Numbers,
     report: &File,
 ) -> Result<OwnedFd, Failed> {
-    let size = Size { bytes: seal.bytes, inodes: seal.inodes };
-    let stage = enter_namespaces(is_root)
-        .and_then(|()| stage::make(at, size).map_err(during("mounting the stage")))
-        .map_err(unavailable)?;
-    let callers = rustix::process::umask(Mode::empty());
-    let check = stage::fill(&stage, snapshot, seal.digest).map_err(during("filling the stage"))?;
-    // The command writes its own files by the caller's mask.
-    rustix::process::umask(callers);
-    if let Some(error) = stage::machines_failure(&check) {
-        return Err(during("filling the stage")(error));
-    }
-    if !check.is_clean() {
-        return Err(Failed::Told(Report::SealFailed { faults: check.faults }));
-    }
-    stage::close(at).map_err(during("sealing the stage"))?;
+    let stage = sealing::seal(snapshot, seal, report, |size| {
+        enter_namespaces(is_root)?;
+        stage::make(at, size).map_err(during("mounting the stage"))
+    })?;
     // The first process inside makes sure that this is what it sees.
-    let mut inner: InnerPlan =
-        receive(numbers.inner_plan()).map_err(during("reading the plan of the first process"))?;
-    inner.identity = Some(stage::identity(&stage).map_err(during("looking at the stage"))?);
-    replace(numbers.inner_plan(), "inner-plan", &inner).map_err(during("passing the plan on"))?;
-    let told = Report::Sealed { files: check.files, bytes: check.bytes };
-    told.send(report).map_err(during("reporting"))?;
+    let identity = stage::identity(&stage).map_err(during("looking at the stage"))?;
+    let expect = |inner: &mut InnerPlan| inner.identity = Some(identity);
+    amend(numbers.inner_plan(), "inner-plan", expect).map_err(during("passing the plan on"))?;
     Ok(stage)
 }
 

@@ -18,6 +18,7 @@ use skillfreeze_manifest::{
 
 use crate::backend::Bubblewrap;
 use crate::launch_error::LaunchError;
+use crate::size::snapshot_directories;
 
 /// Arguments of bubblewrap for a directory.
 const DIRECTORY_WORDS: usize = 4;
@@ -49,7 +50,7 @@ impl MemoryFiles {
             let mut file = create()?;
             file.write_all(&manifest.to_bytes())?;
             files.push((MANIFEST_FILE.to_owned(), 0o444, file));
-            directories = directories_of(manifest);
+            directories = snapshot_directories(manifest);
         }
         files.sort_by(|(first, ..), (second, ..)| first.cmp(second));
         let seal = |(path, mode, mut file): (String, u32, File)| {
@@ -96,22 +97,11 @@ impl MemoryFiles {
 pub(crate) fn count(manifest: &Manifest) -> Result<usize, LaunchError> {
     let files: usize = manifest.packages().iter().map(|package| package.listing().files().len()).sum();
     let files = files + 1;
-    let actual = directories_of(manifest).len() * DIRECTORY_WORDS + files * FILE_WORDS;
+    let actual = snapshot_directories(manifest).len() * DIRECTORY_WORDS + files * FILE_WORDS;
     if actual > Bubblewrap::MAX_ARGUMENTS {
         return Err(LaunchError::TooManyFiles { actual, limit: Bubblewrap::MAX_ARGUMENTS });
     }
     Ok(files)
-}
-
-fn directories_of(manifest: &Manifest) -> Vec<String> {
-    let mut directories = Vec::new();
-    for package in manifest.packages() {
-        let below: std::collections::BTreeSet<&str> =
-            package.listing().files().iter().flat_map(|file| file.path.directories()).collect();
-        directories.push(package.id().to_string());
-        directories.extend(below.into_iter().map(|directory| format!("{}/{directory}", package.id())));
-    }
-    directories
 }
 
 fn create() -> io::Result<File> {

@@ -17,22 +17,11 @@ use rustix::io::Errno;
 use skillfreeze_manifest::Manifest;
 
 use crate::record::OpenedRecord;
-use crate::size;
+use crate::size::snapshot_directories;
 use crate::status::Event;
 
 /// Room for some hundred events.
 const BUFFER_BYTES: usize = 16 << 10;
-
-/// The directories of a snapshot relative to its root, that first.
-pub(crate) fn directories(manifest: &Manifest) -> Vec<String> {
-    let mut directories = vec![String::new()];
-    for package in manifest.packages() {
-        directories.push(package.id().to_string());
-        let below = size::directories(package).into_iter();
-        directories.extend(below.map(|directory| format!("{}/{directory}", package.id())));
-    }
-    directories
-}
 
 /// Asks to be told of what is opened in each of these directories below `root`; gives the numbers that the
 /// kernel tells of them by, in their order, as far as it had room.
@@ -61,7 +50,9 @@ impl Opened {
     /// Nothing is watched yet.
     pub(crate) fn new(manifest: &Manifest) -> Self {
         let notices = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
-        let directories = directories(manifest);
+        // Its root first.
+        let mut directories = vec![String::new()];
+        directories.extend(snapshot_directories(manifest));
         Self { notices, directories, watched: BTreeMap::new(), files: BTreeSet::new(), is_complete: false }
     }
 

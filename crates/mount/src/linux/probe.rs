@@ -16,7 +16,7 @@ use rustix::io::Errno;
 pub use self::filesystem::Unsealed;
 
 /// A name that no snapshot holds.
-const ABSENT: &str = ".skillfreeze-probe";
+pub(crate) const ABSENT: &str = ".skillfreeze-probe";
 
 /// What probing a directory found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -93,8 +93,15 @@ pub(crate) fn receive<T: DeserializeOwned>(number: RawFd) -> io::Result<T> {
     Ok(serde_json::from_slice(&bytes)?)
 }
 
-/// Puts another plan in the place of the one that the parent left at a descriptor.
-pub(crate) fn replace<T: Serialize>(number: RawFd, name: &str, plan: &T) -> io::Result<()> {
-    let file = memory_file(name, &serde_json::to_vec(plan)?)?;
-    skillfreeze_sys::put_at(&file, number)
+/// Changes a plan that the parent left at a descriptor for a process further on.
+pub(crate) fn amend<T: DeserializeOwned + Serialize>(
+    number: RawFd,
+    name: &str,
+    change: impl FnOnce(&mut T),
+) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    File::from(skillfreeze_sys::duplicate(number)?).read_to_end(&mut bytes)?;
+    let mut plan = serde_json::from_slice(&bytes)?;
+    change(&mut plan);
+    skillfreeze_sys::put_at(memory_file(name, &serde_json::to_vec(&plan)?)?, number)
 }

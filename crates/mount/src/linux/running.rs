@@ -27,7 +27,8 @@ use crate::linux::opened::Opened;
 use crate::linux::protocol::{
     Covered, HELPER, HelperPlan, Identity, InnerPlan, Numbers, Report, SealPlan, memory_file,
 };
-use crate::linux::terminal::{self, Terminal};
+use crate::linux::terminal::Terminal;
+use crate::linux::typing;
 use crate::plan::LaunchPlan;
 use crate::refusal::explain;
 use crate::signals::SignalRelay;
@@ -89,7 +90,7 @@ impl Running {
         let fail = |doing| move |source| LaunchError::Start { doing, source };
         refuse_directories()?;
         let ground = plan.terminal.then(Terminal::look).transpose()?;
-        let filter = if plan.terminal { terminal::filter() } else { None };
+        let filter = if plan.terminal { typing::filter() } else { None };
         let numbers = Numbers::above(&plan.keep);
         let binds: Vec<&Bind> = plan.binds().collect();
         let lent = binds.len() + files.as_ref().map_or(0, MemoryFiles::len);

@@ -11,19 +11,17 @@
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
-
-use camino::Utf8Path;
-use rustix::fs::Mode;
 
 use crate::linux::descriptors::open_hashed;
 use crate::linux::failed::{Failed, during, unavailable};
 use crate::linux::namespaces::{enter_below, enter_namespaces, map_alone, own_ids};
 use crate::linux::parent::{die_with_main, refuse_orphan};
 use crate::linux::protocol::{Numbers, Report, SealerPlan, receive};
-use crate::linux::stage::{self, Size};
+use crate::linux::sealing;
+use crate::linux::stage;
 use crate::signals;
 
 /// Names the process that the sockets are for which a manager of services hands down.
@@ -87,25 +85,12 @@ fn become_command(
     Err(Failed::Told(Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) }))
 }
 
-/// Mounts the stage over the very directory that was hashed, fills it, and makes it read-only for good.
+/// Seals the snapshot over the very directory that was hashed.
 fn seal(plan: &SealerPlan, snapshot: &OwnedFd, report: &File) -> Result<(), Failed> {
     let swapped = |error: io::Error| Failed::Told(Report::Swapped { message: error.to_string() });
     let at = open_hashed(&plan.at, snapshot).map_err(swapped)?;
-    let size = Size { bytes: plan.seal.bytes, inodes: plan.seal.inodes };
-    let stage = stage::make_over(&at, size).map_err(during("mounting the stage")).map_err(unavailable)?;
-    let mask = rustix::process::umask(Mode::empty());
-    let check = stage::fill(&stage, snapshot, plan.seal.digest).map_err(during("filling the stage"))?;
-    rustix::process::umask(mask);
-    if let Some(error) = stage::machines_failure(&check) {
-        return Err(during("filling the stage")(error));
-    }
-    if !check.is_clean() {
-        return Err(Failed::Told(Report::SealFailed { faults: check.faults }));
-    }
-    let own_path = format!("/proc/self/fd/{}", stage.as_raw_fd());
-    stage::close(Utf8Path::new(&own_path)).map_err(during("sealing the stage"))?;
-    let told = Report::Sealed { files: check.files, bytes: check.bytes };
-    told.send(report).map_err(during("reporting"))
+    let mount = |size| stage::make_over(&at, size).map_err(during("mounting the stage"));
+    sealing::seal(snapshot, &plan.seal, report, mount).map(drop)
 }
 
 /// Waits for `main`, which writes a byte.

@@ -132,7 +132,7 @@ fn plan_mounts(
     mounts.extend([Mount::Proc, Mount::Dev]);
     let own = |name: &str| Mount::Private { path: private.join(name) };
     mounts.extend([own(HOME), own(TEMPORARIES)]);
-    // What protects something in a writable bind was refused: of each only the bind itself is left.
+    // What protects something in a writable bind was refused under Landlock; a Seatbelt profile denies it last.
     mounts.extend(binds.into_iter().map(Mount::Bind));
     mounts.push(match &request.extensions {
         Some(bind) => Mount::Bind(bind.clone()),

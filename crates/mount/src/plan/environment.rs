@@ -16,6 +16,8 @@ use crate::request::LaunchRequest;
 pub(super) const HOME: &str = "/tmp/home";
 /// The variable that tells the command what its launch promises.
 pub(crate) const INTEGRITY_VARIABLE: &str = "SKILLS_INTEGRITY";
+/// What every sandbox needs itself, beside its programs: our directories neither are, hold nor lie in it.
+pub(crate) const TAKEN: [&str; 5] = ["/etc", "/proc", "/dev", "/sys", "/tmp"];
 
 /// Where a command writes what is its own.
 #[derive(Debug, Clone, Copy)]
@@ -49,8 +51,7 @@ pub(super) fn own_places() -> Places<'static> {
 /// The two directories are made in the sandbox's own root: they lie in nothing and hold nothing.
 pub(super) fn check_names(names: &Names, root: &Root) -> Result<(), PlanError> {
     let shown = root.shown().map(|(_, target)| target).chain(root.links());
-    let taken: Vec<&Utf8Path> =
-        shown.chain(["/etc", "/proc", "/dev", "/sys", "/tmp"].map(Utf8Path::new)).collect();
+    let taken: Vec<&Utf8Path> = shown.chain(TAKEN.map(Utf8Path::new)).collect();
     for target in [&names.skills_dir, &names.extensions_dir] {
         let clash = taken.iter().find(|taken| overlaps(target, taken)).map(|taken| taken.to_path_buf());
         if let Some(reserved) = clash {

@@ -10,7 +10,7 @@ use crate::request::LaunchRequest;
 /// Bytes that the sandbox's `/tmp` and its home can each hold.
 const TMP_BYTES: u64 = 1 << 30;
 /// Bytes that the private `$SKILL_EXTENSIONS_DIR` can hold.
-const EXTENSIONS_BYTES: u64 = 256 << 20;
+pub(crate) const EXTENSIONS_BYTES: u64 = 256 << 20;
 /// Bytes of shared memory.
 const SHM_BYTES: u64 = 64 << 20;
 

@@ -43,10 +43,9 @@ fn golden() {
 #[test]
 fn what_leads_nowhere_is_refused() {
     let none = paths(&["/none/x"]);
-    let least =
-        Grant { snapshot: "/s".into(), reads: &[], writes: &[], protected: &[], network: Network::None };
+    let least = Grant::new("/s".into());
     for grant in [
-        Grant { snapshot: "/none".into(), ..least },
+        Grant::new("/none".into()),
         Grant { reads: &none, ..least },
         Grant { writes: &none, ..least },
         Grant { protected: &none, ..least },
@@ -207,7 +206,14 @@ fn what_is_not_granted_is_denied() {
         ("file-read-data", "/Users/u/.ssh/id_ed25519", false),
         ("file-read-data", "/private/etc/master.passwd", false),
         ("file-read-data", "/usr/lib/libSystem.B.dylib", true),
+        ("file-read-data", "/usr/local/bin/x", true),
         ("file-write-create", "/usr/local/bin/x", false),
+        ("file-read-data", "/opt/homebrew/Cellar/python@3/bin/python3", true),
+        ("file-read-data", "/opt/homebrew/etc/openssl@3/cert.pem", true),
+        ("file-read-data", "/opt/homebrew/etc/openssl@3/private/key.pem", false),
+        ("file-read-data", "/opt/homebrew/var/postgres/pg_hba.conf", false),
+        ("file-read-data", "/usr/local/etc/my.cnf", false),
+        ("file-read-data", "/usr/local/var/db", false),
         ("file-write-data", "/dev/null", true),
         ("network-outbound", "/private/var/run/docker.sock", false),
         ("mach-lookup", "/any", false),

@@ -13,14 +13,12 @@ use rustix::io::Errno;
 use rustix::thread::capabilities;
 
 use super::Enclosure;
-use crate::linux::probe::ProbeError;
+use crate::linux::probe::{ABSENT, ProbeError};
 use crate::mount::Mount;
 use crate::network::Network;
 
 /// The code of what is not as the rules say.
 pub(super) const BROKEN: &str = "landlock-broken";
-/// A name that nothing has.
-const ABSENT: &str = ".skillfreeze-probe";
 
 /// Tries to get around the rules; gives how many attempts were refused, as all must be. `file` is one of
 /// the snapshot.
