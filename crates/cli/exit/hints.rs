@@ -108,7 +108,15 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         "bind-snapshot" => "keep the snapshot outside of what the sandbox may write",
         "bind-in-source" => "work outside of the skills, or bind it with `--ro-bind`",
         "bind-special-file" => "bind a directory or a regular file",
+        "mount-target-invalid" => "write the place as an absolute path without `.` and `..`",
         "mount-target-reserved" => "name a place of its own, such as a directory directly below `/`",
+        "bind-not-found" => {
+            "name a file or directory that is there; what follows the first colon is the place in the sandbox"
+        }
+        "environment-name" => "use another name, without `=`; some variables this program sets itself",
+        "command-not-found" => "name the command by its path, or put its directory into the sandbox's `PATH`",
+        "command-not-executable" => "give it permission to be executed (`chmod +x`), or name a program",
+        "rootfs-not-found" => "name a directory that is there, as of an unpacked image",
         "integrity" => "do not use it: prepare the snapshot again, or get it again from where it came",
         "integrity-after-run" => "do not trust what the command did; find out what writes to the snapshot",
         "source-appeared" => "look at it before the next run: the command may have planted it",

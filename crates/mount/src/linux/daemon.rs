@@ -78,7 +78,7 @@ const fn wrapper(
     Wrapper { name, letters, long, operands }
 }
 
-const WRAPPERS: [Wrapper; 10] = [
+const WRAPPERS: [Wrapper; 27] = [
     wrapper("env", "uC", &["--unset", "--chdir"], 0),
     wrapper("nice", "n", &["--adjustment"], 0),
     wrapper("nohup", "", &[], 0),
@@ -89,6 +89,47 @@ const WRAPPERS: [Wrapper; 10] = [
     wrapper("chrt", "TPD", &["--sched-runtime", "--sched-period", "--sched-deadline"], 1),
     wrapper("time", "fo", &["--format", "--output"], 0),
     wrapper("sudo", "ugphCTRDrtU", &["--user", "--group", "--prompt", "--host", "--chdir", "--chroot"], 0),
+    wrapper("busybox", "", &[], 0),
+    wrapper("xargs", "adEILnPs", XARGS, 0),
+    wrapper("flock", "wE", &["--timeout", "--wait", "--conflict-exit-code"], 1),
+    wrapper("taskset", "", &[], 1),
+    wrapper("setpriv", "", SETPRIV, 0),
+    wrapper("prlimit", "o", &["--output"], 0),
+    wrapper("chroot", "", &["--userspec", "--groups"], 1),
+    wrapper("runuser", "ugG", &["--user", "--group", "--supp-group"], 0),
+    wrapper(
+        "unshare",
+        "RwSG",
+        &["--root", "--wd", "--setuid", "--setgid", "--propagation", "--setgroups"],
+        0,
+    ),
+    wrapper("nsenter", "tSG", &["--target", "--setuid", "--setgid"], 0),
+    wrapper("setarch", "", &[], 1),
+    wrapper("linux32", "", &[], 0),
+    wrapper("linux64", "", &[], 0),
+    wrapper("strace", "abeoOPpsSuUEIX", &["--output", "--trace", "--user", "--env", "--string-limit"], 0),
+    wrapper("choom", "n", &["--adjust"], 0),
+    wrapper("su", "", &[], 0),
+    wrapper("script", "", &[], 0),
+];
+
+const XARGS: &[&str] =
+    &["--arg-file", "--delimiter", "--max-args", "--max-chars", "--max-procs", "--process-slot-var"];
+const SETPRIV: &[&str] = &[
+    "--ambient-caps",
+    "--inh-caps",
+    "--bounding-set",
+    "--ruid",
+    "--euid",
+    "--reuid",
+    "--rgid",
+    "--egid",
+    "--regid",
+    "--groups",
+    "--securebits",
+    "--pdeathsig",
+    "--selinux-label",
+    "--apparmor-profile",
 ];
 
 /// The program of a command that does its work elsewhere, if it is known to.
@@ -126,22 +167,29 @@ fn name_of(path: &Path) -> Option<String> {
 
 /// The command that a wrapper starts, from its arguments; what they assign is added to `assigned`.
 fn wrapped(wrapper: &Wrapper, arguments: Vec<String>, assigned: &mut Vec<String>) -> Vec<String> {
+    if wrapper.starts_text_alone() {
+        // Its other words are a user or a file.
+        let text = arguments.iter().skip_while(|word| *word != "-c" && *word != "--command").nth(1);
+        return text.map(|text| words_of(text)).unwrap_or_default();
+    }
     let mut rest = VecDeque::from(arguments);
     while let Some(option) = next_if(&mut rest, |word| word.starts_with('-')) {
         if option == "--" {
             break;
         }
         if let Some(text) = split_string(wrapper, &option, &mut rest) {
-            for word in text.split_ascii_whitespace().rev() {
-                rest.push_front(word.to_owned());
+            for word in words_of(&text).into_iter().rev() {
+                rest.push_front(word);
             }
         } else if wrapper.takes_next(&option) {
             rest.pop_front();
         }
     }
     let mut operands = wrapper.operands;
-    let is_number = |word: &str| word.starts_with(|first: char| first.is_ascii_digit());
-    while operands > 0 && next_if(&mut rest, is_number).is_some() {
+    // The priority may be left out.
+    let is_operand =
+        |word: &str| wrapper.name != "chrt" || word.starts_with(|first: char| first.is_ascii_digit());
+    while operands > 0 && next_if(&mut rest, is_operand).is_some() {
         operands -= 1;
     }
     while let Some(assignment) = next_if(&mut rest, |word| wrapper.assigns() && word.contains('=')) {
@@ -159,10 +207,16 @@ impl Wrapper {
         matches!(self.name, "env" | "sudo")
     }
 
+    /// Whether it starts the text of its option `-c`, or else a shell.
+    fn starts_text_alone(&self) -> bool {
+        matches!(self.name, "su" | "script")
+    }
+
     /// Whether the value of an option is the next word.
     fn takes_next(&self, option: &str) -> bool {
         if option.starts_with("--") {
-            return self.long.contains(&option);
+            // A long option may be cut short.
+            return self.long.iter().any(|long| long.starts_with(option));
         }
         // The first letter with a value takes what is left of the word, if anything is.
         let with_value = option[1..].find(|letter| self.letters.contains(letter));
@@ -175,12 +229,32 @@ fn split_string(wrapper: &Wrapper, option: &str, rest: &mut VecDeque<String>) ->
     if wrapper.name != "env" {
         return None;
     }
-    let glued = option.strip_prefix("--split-string=").or_else(|| option.strip_prefix("-S"));
-    match glued {
-        Some("") => rest.pop_front(),
-        None if option == "--split-string" => rest.pop_front(),
-        glued => glued.map(str::to_owned),
+    if let Some(long) = option.strip_prefix("--") {
+        let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+        let is_split = !name.is_empty() && "split-string".starts_with(name);
+        return if is_split { value.map(str::to_owned).or_else(|| rest.pop_front()) } else { None };
     }
+    // Behind letters without a value.
+    let glued = option.trim_start_matches(['-', 'i', 'v', '0']).strip_prefix('S')?;
+    if glued.is_empty() { rest.pop_front() } else { Some(glued.to_owned()) }
+}
+
+/// The words of a text with quotes, which may be in the middle of a word.
+fn words_of(text: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for letter in text.chars() {
+        match quote {
+            Some(open) if letter == open => quote = None,
+            None if matches!(letter, '"' | '\'') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            None if letter.is_ascii_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    words
 }
 
 fn asks_for_remote(arguments: &[String]) -> bool {
@@ -243,6 +317,28 @@ mod tests {
             ("chrt --idle docker", Some("docker")),
             ("time -f %e docker", Some("docker")),
             ("sudo -u root A=b docker", Some("docker")),
+            ("timeout .5 docker", Some("docker")),
+            ("timeout inf docker", Some("docker")),
+            ("timeout --kill 5 10 docker", Some("docker")),
+            ("nice --adj 5 docker", Some("docker")),
+            ("busybox timeout 5 docker", Some("docker")),
+            ("xargs -n 1 docker", Some("docker")),
+            ("flock -w 5 lock docker", Some("docker")),
+            ("taskset -c 0 docker", Some("docker")),
+            ("setpriv --reuid 5 --no-new-privs docker", Some("docker")),
+            ("prlimit --nofile=5 docker", Some("docker")),
+            ("chroot --userspec=a:b / docker", Some("docker")),
+            ("runuser -u x -- docker", Some("docker")),
+            ("unshare -r --wd / docker", Some("docker")),
+            ("nsenter -t 1 -m docker", Some("docker")),
+            ("setarch x86_64 docker", Some("docker")),
+            ("linux64 docker", Some("docker")),
+            ("strace -f -o log docker", Some("docker")),
+            ("choom -n 5 -- docker", Some("docker")),
+            ("su docker", None),
+            ("su root -c docker", Some("docker")),
+            ("script -q -c docker log", Some("docker")),
+            ("flock docker cat", None),
             ("env", None),
             ("timeout", None),
         ] {
@@ -254,6 +350,12 @@ mod tests {
             &["env", "-S", "A=b docker run"][..],
             &["env", "--split-string=docker run"],
             &["env", "-Sdocker"],
+            &["env", "-iS", "docker x"],
+            &["env", "-vS", "docker x"],
+            &["env", "-S", "\"docker\" x"],
+            &["env", "-S", "FOO=\"a b\" docker x"],
+            &["env", "--split=docker x"],
+            &["su", "-c", "docker x"],
         ];
         for split in split.map(words) {
             assert_eq!(daemon_of(&split, &|_| false, &canonical).as_deref(), Some("docker"), "{split:?}");
