@@ -21,16 +21,11 @@ mod users;
 mod watcher;
 
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 fn main() -> ExitCode {
     // A launch starts this program again, as the helper and as the first process of the sandbox.
     skillfreeze::init();
-    // A limit on the size of files is to be an error like a full disk, not a signal that kills. The
-    // handler, unlike ignoring the signal, is gone in the programs that this one starts.
-    let reached = Arc::new(AtomicBool::new(false));
-    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, reached);
+    skillfreeze::mount::fail_at_limit_of_files();
     let arguments = match args::parse() {
         Ok(arguments) => arguments,
         Err(status) => return status,

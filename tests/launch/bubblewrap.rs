@@ -239,3 +239,17 @@ fn a_bubblewrap_without_a_needed_option_is_too_old() {
         place.run(&["--json", "--bwrap", nothing.to_str().unwrap()], &["true"]).fails(125, "bwrap-unusable");
     }
 }
+
+/// As one is that waits for a file server that does not answer.
+#[test]
+fn one_that_hangs_can_be_ended() {
+    for place in Place::each() {
+        let path = place.work("fake-bwrap");
+        fake(&path, HELP, "exec sleep 1000");
+        let mut run = place.env.command_of("timeout", ["-k", "60", "1"]);
+        run.arg(place.env.program()).args(["run", "--json", &place.digest, "--bwrap"]).arg(&path);
+        let output = Output::of(run.args(["--", "echo", "started"]));
+        assert!([124, 143].contains(&output.status), "{output:#?}");
+        assert!(output.stderr.contains("\"interrupted\"") && output.stdout.is_empty(), "{output:#?}");
+    }
+}

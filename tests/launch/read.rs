@@ -142,3 +142,26 @@ fn what_is_no_frozen_file_is_refused_by_name() {
         place.env.run(["read", "demo", "--snapshot", path, "--digest", &place.digest]).ok();
     }
 }
+
+#[test]
+fn names_that_no_shell_or_sandbox_can_have_are_refused() {
+    for place in Place::each() {
+        for (option, name, code) in [
+            ("--skills-var", "X$(id)", "environment-name"),
+            ("--skills-var", "", "environment-name"),
+            ("--skills-var", "PATH", "environment-name"),
+            ("--skills-var", "LD_PRELOAD", "environment-name"),
+            ("--skills-dir", "/", "mount-target-reserved"),
+            ("--skills-dir", "skills", "mount-target-invalid"),
+        ] {
+            let arguments = ["read", "demo", "--json", "--snapshot", &place.digest, option, name];
+            place.env.run(arguments).fails(2, code);
+            if option == "--skills-var" {
+                let seal = ["seal", "--json", &place.digest, option, name, "--", "echo", "started"];
+                let output = place.env.run(seal);
+                output.fails(125, code);
+                assert_eq!(output.stdout, "");
+            }
+        }
+    }
+}

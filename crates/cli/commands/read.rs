@@ -6,7 +6,7 @@ use camino::Utf8PathBuf;
 use clap::Args;
 use serde::Serialize;
 use skillfreeze::manifest::{Digest, SkillId};
-use skillfreeze::mount::{Aliases, Frozen, FrozenFile, Names, normal_target};
+use skillfreeze::mount::{Aliases, Frozen, FrozenFile, Names};
 
 use crate::context::{Context, canonical};
 use crate::exit::Failure;
@@ -65,8 +65,8 @@ impl Read {
         let named = context.snapshot(&self.snapshot, self.digest)?;
         let anchor = named.anchor(&self.snapshot)?;
         let frozen = Frozen::open(named.dir, &canonical(&named.path)?, anchor)?;
-        let skills_dir = normal_target(self.skills_dir.clone())?;
-        let names = Names { skills_variable: self.skills_var.clone(), skills_dir, ..Names::default() };
+        let (skills_variable, skills_dir) = (self.skills_var.clone(), self.skills_dir.clone());
+        let names = Names { skills_variable, skills_dir, ..Names::default() }.checked()?;
         let aliases = Aliases { manifest: frozen.manifest(), names: &names, host: frozen.path() };
         // A path may be written as it is, or as the store's root was.
         let found = self.find(&aliases).or_else(|failure| {

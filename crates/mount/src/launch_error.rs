@@ -143,6 +143,12 @@ pub enum LaunchError {
     /// The process that made the launch a command has ended, and so the sandbox was ended.
     #[error("the program that started the launch ended before the command did")]
     CallerEnded,
+    /// A signal ended the launch before its command was started.
+    #[error("signal {signal} ended the launch before the command was started")]
+    Interrupted {
+        /// Its number.
+        signal: i32,
+    },
     /// The sandbox ended without a word, so it was killed.
     #[error("the sandbox was killed before the command ended")]
     Lost,
@@ -199,6 +205,7 @@ impl LaunchError {
             Self::Seatbelt { .. } => "seatbelt-failed",
             Self::CallerEnded => "caller-ended",
             Self::Lost => "sandbox-lost",
+            Self::Interrupted { .. } => "interrupted",
             Self::Changed { .. } => "integrity-after-run",
             Self::SourceAppeared { .. } => "source-appeared",
         }
@@ -211,6 +218,7 @@ impl LaunchError {
         match self {
             Self::NotStarted { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
             Self::NotStarted { .. } => 126,
+            Self::Interrupted { signal } => 128 + signal,
             _ => 125,
         }
     }

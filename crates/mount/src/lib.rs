@@ -110,6 +110,7 @@ pub use refusal::{PROCESS_LIMIT, Refusal, explain};
 pub use request::LaunchRequest;
 pub use session::Session;
 pub use shell::quote;
+pub use signals::fail_at_limit_of_files;
 pub use status::{Event, STATUS_SCHEMA, StatusWriter};
 pub use verify::{Counts, Verified, VerifyError, is_trusted_owner};
 

@@ -20,8 +20,6 @@ use skillfreeze_manifest::{Digest, EntryKind, SkillId};
 
 use self::binds::plan_binds;
 pub(crate) use self::environment::check_variables;
-#[cfg(target_os = "linux")]
-pub(crate) use self::environment::is_variable_name;
 use self::environment::{HOME, check_names, own_places, plan_environment};
 pub(crate) use self::environment::{INTEGRITY_VARIABLE, TAKEN};
 pub(crate) use self::mounts::EXTENSIONS_BYTES;

@@ -5,19 +5,22 @@ use std::io::{self, Write as _};
 #[cfg(target_os = "linux")]
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
 #[cfg(target_os = "linux")]
 use rustix::process::{Signal, pidfd_send_signal};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag::{register, register_conditional_default};
 use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 use signal_hook::iterator::{Handle, SignalsInfo};
 
 /// Signals that reach the command instead of this process while it runs.
 const RELAYED: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+
+/// Those that are to end a command.
+pub(crate) const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 
 /// Whether the relayed signals do what they do by default, and how many launches say otherwise.
 ///
@@ -47,10 +50,7 @@ fn relayed() -> Vec<i32> {
 }
 
 /// Has the limit on the size of files be an error, like a full disk, not a signal that kills.
-#[cfg(target_os = "linux")]
-pub(crate) fn fail_at_limit_of_files() {
-    use signal_hook::consts::SIGXFSZ;
-
+pub fn fail_at_limit_of_files() {
     // Who ignores it has that already.
     if !skillfreeze_sys::is_ignored(SIGXFSZ) {
         // A handler, unlike ignoring the signal, is gone in the programs that this one starts.
@@ -73,12 +73,17 @@ pub(crate) struct SignalRelay {
 }
 
 impl SignalRelay {
-    /// Sends them down the pipe to the command.
-    pub(crate) fn new(control: &File) -> io::Result<Self> {
-        let mut control = control.try_clone()?;
-        Self::start(move |number, _| match u8::try_from(number) {
-            Ok(number) => control.write_all(&[number]).is_ok(),
-            Err(_) => true,
+    /// Sends them down the pipe to the command. Keeps in `ending` the last one that is to end it.
+    pub(crate) fn new(control: &File, ending: &Arc<AtomicI32>) -> io::Result<Self> {
+        let (mut control, ending) = (control.try_clone()?, Arc::clone(ending));
+        Self::start(move |number, _| {
+            if ENDING.contains(&number) {
+                ending.store(number, Ordering::SeqCst);
+            }
+            match u8::try_from(number) {
+                Ok(number) => control.write_all(&[number]).is_ok(),
+                Err(_) => true,
+            }
         })
     }
 

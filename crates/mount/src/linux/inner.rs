@@ -23,9 +23,7 @@ use crate::linux::landlock::Enclosed;
 use crate::linux::probe::ProbeError;
 use crate::linux::protocol::{FOREGROUND, Ground, InnerPlan, Numbers, Report, receive};
 use crate::linux::{opened, selfcheck, terminal};
-
-/// Signals that are to end a command.
-const ENDING: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
+use crate::signals::ENDING;
 
 /// Runs the inner process; its status means nothing, the reports say it all.
 pub(crate) fn run(numbers: Numbers) -> i32 {
@@ -160,7 +158,7 @@ fn relay_signals(
                 // The command may have ended just now.
                 let _ = killpg(group, signal);
                 // One that is stopped must be there to be ended.
-                if ENDING.contains(&signal) {
+                if ENDING.contains(&i32::from(number[0])) {
                     let _ = killpg(group, Signal::SIGCONT);
                 }
             }

@@ -128,6 +128,9 @@ impl Launch {
         }
         match last {
             // However it ended, that was not its own doing any more.
+            _ if running.interrupted().is_some() => {
+                Err(LaunchError::Interrupted { signal: running.interrupted().unwrap_or_default() })
+            }
             _ if running.caller_has_ended() => Err(LaunchError::CallerEnded),
             Some(Report::Exited { status }) => Ok(Ended { exit: Exit::Status(status), how, noexec }),
             Some(Report::Killed { signal }) => Ok(Ended { exit: Exit::Signal(signal), how, noexec }),

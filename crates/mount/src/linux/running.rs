@@ -5,10 +5,12 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _};
 use std::os::fd::{AsFd as _, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use camino::Utf8Path;
 use command_fds::{CommandFdExt as _, FdMapping};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use skillfreeze_manifest::EntryKind;
@@ -38,6 +40,8 @@ use crate::verify::Verified;
 /// Directories over which the helper mounts the snapshot, in its own mount namespace; the first that no
 /// bind comes from.
 const STAGES: [&str; 5] = ["/mnt", "/media", "/srv", "/opt", "/home"];
+/// How long a launch that is to end may still take to come to its command.
+const PATIENCE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 /// The most of bubblewrap's messages that is kept.
 const MAX_MESSAGE_BYTES: u64 = 16 << 10;
 
@@ -57,6 +61,9 @@ pub(crate) struct Running {
     opened: Option<Opened>,
     has_started: bool,
     caller_has_ended: bool,
+    /// The last signal that was to end the command; 0 before.
+    ending: Arc<AtomicI32>,
+    is_interrupted: bool,
 }
 
 /// What happened in a sandbox.
@@ -70,6 +77,8 @@ pub(crate) enum News {
 /// Why waiting ended.
 #[derive(Clone, Copy)]
 enum Woken {
+    /// A signal is to end the launch, which has not come to its command.
+    Interrupted,
     Report,
     HelperEnded,
     CallerEnded,
@@ -202,12 +211,14 @@ impl Running {
             opened,
             has_started: false,
             caller_has_ended: false,
+            ending: Arc::default(),
+            is_interrupted: false,
         };
         let control = File::from(control);
         // Before there is a thread that relays signals, so that it stops nothing.
         let terminal = ground.map(|_| Terminal::lend(&control)).transpose();
         running.terminal = terminal.map_err(fail("lending the terminal"))?;
-        let relay = SignalRelay::new(&control);
+        let relay = SignalRelay::new(&control, &running.ending);
         if relay.is_err() {
             // With the last end of the pipe, the helper ends everything.
             drop(control);
@@ -225,6 +236,10 @@ impl Running {
             match self.wait_for_news(caller) {
                 Woken::Report => break,
                 Woken::HelperEnded => self.end_the_rest(),
+                Woken::Interrupted => {
+                    self.is_interrupted = true;
+                    self.end_the_rest();
+                }
                 Woken::CallerEnded => {
                     self.caller_has_ended = true;
                     // Everybody further on ends as if this process had.
@@ -287,7 +302,10 @@ impl Running {
             .into_iter()
             .flatten()
             .unzip();
-            match poll(&mut waiting, None) {
+            // Before there is somebody to relay signals to, nobody can wait for the command to answer one.
+            let is_early = !self.has_started && !self.is_interrupted;
+            match poll(&mut waiting, is_early.then_some(&PATIENCE)) {
+                Ok(0) if is_early && self.ending.load(Ordering::SeqCst) != 0 => return Woken::Interrupted,
                 Ok(_) => {
                     let ready = waiting.iter().position(|waited| !waited.revents().is_empty());
                     if let Some(ready) = ready {
@@ -325,6 +343,11 @@ impl Running {
         let waited = self.child.wait();
         (self.relay, self.terminal) = (None, None);
         waited.map(drop)
+    }
+
+    /// The signal for which a launch was ended that had not come to its command, if there was one.
+    pub(crate) fn interrupted(&self) -> Option<i32> {
+        self.is_interrupted.then(|| self.ending.load(Ordering::SeqCst))
     }
 
     /// Whether everything was ended because the caller has.

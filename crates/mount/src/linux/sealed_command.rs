@@ -24,11 +24,12 @@ use crate::linux::namespaces::map_all_of;
 use crate::linux::protocol::{Report, SEALER, SealPlan, SealerPlan, memory_file};
 use crate::linux::sealer::SOCKETS_VARIABLE;
 use crate::linux::stage::Size;
-use crate::plan::{INTEGRITY_VARIABLE, check_memory, is_variable_name};
+use crate::names::Names;
+use crate::plan::{INTEGRITY_VARIABLE, check_memory, check_variables};
 use crate::plan_error::PlanError;
 use crate::record::{LaunchRecord, RunRecord, argv_digest, names};
 use crate::session::{Session, end, now, write_all};
-use crate::signals::SignalRelay;
+use crate::signals::{ENDING, SignalRelay};
 use crate::status::{Event, StatusWriter};
 use crate::verify::Verified;
 
@@ -82,10 +83,7 @@ impl SealedCommand {
         if request.command.is_empty() {
             return Err(PlanError::NoCommand);
         }
-        let name = &request.skills_variable;
-        if !is_variable_name(name) || name == INTEGRITY_VARIABLE {
-            return Err(PlanError::Variable { name: name.clone() });
-        }
+        check_variables(&Names { skills_variable: request.skills_variable.clone(), ..Names::default() })?;
         if !request.force {
             let path = request.variable("PATH").cloned().unwrap_or_default();
             let canonical = |program: &OsStr| host::canonical_program(program, &path);
@@ -97,7 +95,7 @@ impl SealedCommand {
         }
         check_memory(Self::HOW, Size::of(verified.manifest()).memory(), host::available_memory())?;
         let own = [
-            (OsString::from(name), OsString::from(verified.path().as_str())),
+            (OsString::from(&request.skills_variable), OsString::from(verified.path().as_str())),
             (INTEGRITY_VARIABLE.into(), Integrity::Sealed.as_str().into()),
         ];
         request.environment.retain(|(name, _)| own.iter().all(|(own, _)| own != name));
@@ -265,7 +263,13 @@ impl Sealer {
                 let source = io::Error::from_raw_os_error(errno);
                 Err(LaunchError::NotStarted { program: program.unwrap_or_default(), source })
             }
-            _ => Err(LaunchError::Lost),
+            _ => match self.wait() {
+                // Before it was the command, nobody had a handler for it.
+                Ok(Exit::Signal(signal)) if ENDING.contains(&signal) => {
+                    Err(LaunchError::Interrupted { signal })
+                }
+                _ => Err(LaunchError::Lost),
+            },
         }
     }
 

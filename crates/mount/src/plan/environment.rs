@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use camino::Utf8Path;
 
 use super::root::Root;
-use crate::bind::{BindError, overlaps};
+use crate::bind::{BindError, normal_target, overlaps};
 use crate::integrity::Integrity;
 use crate::names::Names;
 use crate::plan_error::PlanError;
@@ -65,12 +65,33 @@ pub(super) fn check_names(names: &Names, root: &Root) -> Result<(), PlanError> {
     check_variables(names)
 }
 
+impl Names {
+    /// The same with plain paths, if shells can have these names and no other meaning is in their way.
+    ///
+    /// # Errors
+    /// [`PlanError::Variable`], and [`PlanError::Bind`] for a directory that is no place for a mount.
+    pub fn checked(self) -> Result<Self, PlanError> {
+        check_variables(&self)?;
+        let (skills_dir, extensions_dir) =
+            (normal_target(self.skills_dir)?, normal_target(self.extensions_dir)?);
+        for target in [&skills_dir, &extensions_dir] {
+            if target == "/" {
+                let (target, reserved) = (target.clone(), target.clone());
+                return Err(BindError::TargetReserved { target, reserved }.into());
+            }
+        }
+        Ok(Self { skills_dir, extensions_dir, ..self })
+    }
+}
+
 /// The two variables have names of their own, which a shell can have.
 pub(crate) fn check_variables(names: &Names) -> Result<(), PlanError> {
     let own = [&names.skills_variable, &names.extensions_variable];
     for (index, name) in own.into_iter().enumerate() {
         let is_taken = name == INTEGRITY_VARIABLE
             || own_places().defaults().iter().any(|(default, _)| name == default)
+            // The dynamic loader's.
+            || name.starts_with("LD_")
             || own[..index].contains(&name);
         if !is_variable_name(name) || is_taken {
             return Err(PlanError::Variable { name: name.clone() });
@@ -80,7 +101,7 @@ pub(crate) fn check_variables(names: &Names) -> Result<(), PlanError> {
 }
 
 /// Whether a shell can name a variable so.
-pub(crate) fn is_variable_name(name: &str) -> bool {
+fn is_variable_name(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|first: char| first.is_ascii_digit())
         && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())

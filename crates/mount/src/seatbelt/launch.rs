@@ -183,7 +183,7 @@ impl Relay {
     fn start() -> io::Result<Self> {
         let (mut numbers, control) = io::pipe()?;
         let control = File::from(OwnedFd::from(control));
-        let signals = SignalRelay::new(&control)?;
+        let signals = SignalRelay::new(&control, &std::sync::Arc::default())?;
         let (command, told) = mpsc::channel();
         let relay = move || {
             let Ok(command) = told.recv() else { return };
