@@ -92,6 +92,14 @@ fn mount_points_must_be_in_the_other_root() {
         assert!(error["message"].as_str().unwrap().contains("/root/srv"), "{error}");
         let hint = format!("create `{}` first", root.join("srv/new/one").display());
         assert!(error["hint"].as_str().unwrap().starts_with(&hint), "{error}");
+        // A file cannot become the place of a directory, nor the other way round.
+        file(root.join("plain"), "");
+        for (bind, target) in [("ws:/plain", "/plain"), ("ws:/plain/x", "/plain"), ("ws/own:/srv", "/srv")] {
+            file(place.work("ws/own"), "");
+            let output = place.run(&["--json", "--rootfs", "root", "--bind", bind], &["true"]);
+            let error = output.fails(125, "mount-target-type");
+            assert!(error["message"].as_str().unwrap().contains(&format!("`{target}`")), "{error}");
+        }
         for target in ["/usr", "/etc", "/bin/x"] {
             run(target).fails(125, "mount-target-reserved");
         }

@@ -243,6 +243,14 @@ impl Policy<'_> {
         let below = bind.target.strip_prefix(target).unwrap_or(Utf8Path::new(""));
         let mut at = source.to_owned();
         let mut components = below.components().peekable();
+        // What takes the place of the whole must be of its type, too.
+        let wants_directory = components.peek().is_some() || bind.is_directory;
+        let (expected, other) =
+            if wants_directory { ("directory", EntryKind::File) } else { ("file", EntryKind::Directory) };
+        if (self.kind_at)(source) == Some(other) {
+            let actual = describe_kind(other);
+            return Err(BindError::TargetType { target: target.to_owned(), expected, actual });
+        }
         while let Some(component) = components.next() {
             at.push(component);
             let wants_directory = components.peek().is_some() || bind.is_directory;
