@@ -175,6 +175,28 @@ fn a_bubblewrap_that_cannot_be_used_is_named() {
 }
 
 #[test]
+fn a_program_that_says_nothing_is_not_taken_for_bubblewrap() {
+    for place in Place::each() {
+        file(place.work("silent"), "#!/bin/sh\n");
+        set_mode(place.work("silent"), 0o755);
+        let found = Found::of(doctor(&place).arg("--bwrap").arg(place.work("silent")), 0);
+        found.no_bubblewrap("bwrap-unusable");
+        let detail = text(&found.check("bubblewrap")["detail"]);
+        assert!(detail.contains("does not answer as bubblewrap does"), "{detail}");
+    }
+}
+
+#[test]
+fn without_a_place_for_temporaries_the_variable_is_named() {
+    for place in Place::each() {
+        let found = Found::of(doctor(&place).env("TMPDIR", "/nonexistent"), 7);
+        for way in found.0["ways"].as_array().unwrap() {
+            assert!(text(&way["fix"]).contains("`TMPDIR`"), "{way}");
+        }
+    }
+}
+
+#[test]
 fn without_user_namespaces_landlock_is_what_there_is() {
     for place in Place::each() {
         let found =

@@ -156,8 +156,10 @@ struct EmptySnapshot {
 impl EmptySnapshot {
     fn new() -> Result<Self, Failure> {
         let temporary = tempfile::Builder::new().prefix("skillfreeze-doctor").tempdir();
-        let temporary =
-            temporary.map_err(|error| Failure::io("cannot make a temporary directory", &error))?;
+        let temporary = temporary.map_err(|error| {
+            Failure::io("cannot make a temporary directory", &error)
+                .hint("name a directory that can be written with the variable `TMPDIR`")
+        })?;
         let path = Utf8PathBuf::from_path_buf(temporary.path().to_owned()).map_err(|path| {
             Failure::new("path-not-utf8", format!("`{}` is not UTF-8", path.to_string_lossy()))
         })?;

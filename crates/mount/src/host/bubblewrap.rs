@@ -183,9 +183,10 @@ fn probe(path: Utf8PathBuf) -> Result<Bubblewrap, BubblewrapError> {
         skillfreeze_sys::without_ambient_capabilities(&mut command);
         let answer = command.output()?;
         let text = String::from_utf8_lossy(&[answer.stdout, answer.stderr].concat()).into_owned();
-        match answer.status.success() {
-            true => Ok(text),
-            false => Err(io::Error::other(format!("`{option}`: {}", text.trim()))),
+        match (answer.status.success(), text.trim()) {
+            (_, "") => Err(io::Error::other(format!("`{option}`: it does not answer as bubblewrap does"))),
+            (true, _) => Ok(text),
+            (false, said) => Err(io::Error::other(format!("`{option}`: {said}"))),
         }
     };
     let digest = hash(&path).map_err(unusable)?;
