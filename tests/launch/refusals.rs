@@ -76,7 +76,8 @@ fn what_is_neither_file_nor_directory_is_not_bound() {
                     refused(&place, &[option, path], "bind-special-file");
                 }
             }
-            refused(&place, &["--bind", "none"], "bind-not-found");
+            let error = refused(&place, &["--bind", "none"], "bind-not-found");
+            assert!(error["hint"].as_str().unwrap().contains("colon"), "{error}");
             refused(&place, &["--ro-bind", "dangling"], "bind-not-found");
             refused(&place, &["--extensions", "none"], "bind-not-found");
             refused(&place, &["--workspace", "file"], "usage");
@@ -117,7 +118,8 @@ fn a_target_must_be_a_plain_place_that_the_sandbox_does_not_need() {
                 ("/usr/bin/env", "mount-target-type"),
             ] {
                 for option in ["--bind", "--ro-bind"] {
-                    refused(&place, &[option, &format!("data:{target}")], code);
+                    let error = refused(&place, &[option, &format!("data:{target}")], code);
+                    assert!(error["hint"].is_string(), "{error}");
                 }
             }
             refused(&place, &["--bind", "data:/x", "--ro-bind", "ws:/x/"], "mount-target-twice");

@@ -109,6 +109,7 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
         "bind-in-source" => "work outside of the skills, or bind it with `--ro-bind`",
         "bind-special-file" => "bind a directory or a regular file",
         "mount-target-invalid" => "write the place as an absolute path without `.` and `..`",
+        "mount-target-type" => "bind a directory to a directory, or a file to a file",
         "mount-target-reserved" => "name a place of its own, such as a directory directly below `/`",
         "bind-not-found" => {
             "name a file or directory that is there; what follows the first colon is the place in the sandbox"
