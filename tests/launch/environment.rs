@@ -12,8 +12,9 @@ use super::{Place, Way};
 const WITH_DESCRIPTORS: &str = "
 import os, sys
 opened = os.open(sys.argv[1], os.O_RDONLY)
-for number in (5, 7, 70):
-    os.dup2(opened, number, inheritable=True)
+written = os.open(os.devnull, os.O_WRONLY)
+for number, file in ((5, written), (7, opened), (70, opened)):
+    os.dup2(file, number, inheritable=True)
 os.execv(sys.argv[2], sys.argv[2:])
 ";
 
