@@ -378,3 +378,21 @@ fn powers_of_the_caller_are_not_the_commands() {
         assert_eq!(sets, ["0000000000000000"; 4], "{output:#?}");
     }
 }
+
+/// The launch's own directory lies where neither the command nor the store has anything.
+#[test]
+fn temporaries_lie_in_nothing_that_is_lent_or_kept() {
+    for place in Enclosed::each() {
+        let workspace = place.open_directory("lent");
+        let options = ["--workspace", "lent"];
+        for temporaries in [workspace.as_path(), place.0.env.root()] {
+            let mut run = place.0.command(&[&OPTIONS[..], &options].concat(), &["echo", "started"]);
+            let output = Output::of(run.env("TMPDIR", temporaries));
+            assert!(
+                text(&output.fails(125, "temporaries-unusable")["hint"]).contains("TMPDIR"),
+                "{output:#?}"
+            );
+            assert_eq!(output.stdout, "");
+        }
+    }
+}

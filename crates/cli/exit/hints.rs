@@ -88,6 +88,7 @@ pub(super) fn hint_of(code: &str) -> Option<&'static str> {
             "only a source with each skill in a directory of its own, directly below it, can be covered; leave \
              `--in-place` out, and have the agent read `$SKILLS_DIR`"
         }
+        "temporaries-unusable" => "name another directory of temporaries in the variable `TMPDIR`",
         "process-limit" => skillfreeze::mount::PROCESS_LIMIT,
         "too-many-mounts" => "bind fewer places: one directory instead of what is in it",
         "descriptor-limit" => "raise the hard limit of open files (`ulimit -Hn`), or bind fewer places",

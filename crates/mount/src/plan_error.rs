@@ -132,6 +132,16 @@ pub enum PlanError {
         /// The way that was asked for.
         how: Method,
     },
+    /// The launch's own directory would lie where the command writes anyway, or in the store.
+    #[error(
+        "the directory of temporaries `{path}` lies in `{within}`, which is lent to the command or is the store"
+    )]
+    Temporaries {
+        /// The directory of temporaries.
+        path: Utf8PathBuf,
+        /// What it lies in.
+        within: Utf8PathBuf,
+    },
     /// The command is lent no source root over which the snapshot could be mounted.
     #[error(
         "there is no source of skills in what the command is lent, so nothing to mount the snapshot over"
@@ -214,6 +224,7 @@ impl PlanError {
             Self::StoreShown { .. } => "store-shown",
             Self::RootfsWritable { .. } => "rootfs-writable",
             Self::InPlace { .. } => "in-place-unavailable",
+            Self::Temporaries { .. } => "temporaries-unusable",
             Self::InPlaceNothing => "in-place-nothing",
             Self::InPlaceBind { .. } => "in-place-bind",
             Self::Unresolved { .. } => "not-found",

@@ -24,7 +24,6 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, getpgid, getpid, getppid, kill_current_process_group, pidfd_open,
     set_child_subreaper,
 };
-
 use rustix::thread::clear_ambient_capability_set;
 
 use crate::linux::cover::cover;
@@ -138,9 +137,10 @@ fn start_sandbox(numbers: Numbers, report: &File, control: &OwnedFd) -> Result<S
     // From here on, it is this process that ends what `main` leaves behind.
     die_with_main(false)?;
     refuse_orphan(control)?;
-    // Nor are powers that the caller hands on to whatever it executes, with which bubblewrap refuses to start.
+    // Powers that the caller hands on to whatever it executes are not for the command, and bubblewrap refuses to
+    // start with any.
     clear_ambient_capability_set().map_err(during("giving up capabilities"))?;
-    // The caller's keys are not for the command, which would find them in an inherited keyring.
+    // Nor are the caller's keys, which it would find them in an inherited keyring.
     skillfreeze_sys::join_new_session_keyring().map_err(no_keyring)?;
     // Whatever else the caller's process had open ends here.
     skillfreeze_sys::cloexec_from(3).map_err(during("closing descriptors"))?;

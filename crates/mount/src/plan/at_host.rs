@@ -50,6 +50,11 @@ pub(super) fn plan_at_host(
             return Err(elsewhere(&enclosing, path, target));
         }
     }
+    let lent = request.workspace.iter().chain(&request.binds).map(|bind| &bind.source);
+    if let Some(within) = lent.chain(&request.store).find(|lent| private.starts_with(lent)) {
+        let path = private.parent().unwrap_or(private).to_owned();
+        return Err(PlanError::Temporaries { path, within: within.clone() });
+    }
     // A directory that is lent for the extensions may lie in the workspace.
     let own = Names { extensions_dir: private.join(EXTENSIONS), ..names.clone() };
     let protection = plan_binds(&snapshot, request, &own, &Root::of(request, &own, host), kind_at)?;
