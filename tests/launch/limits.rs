@@ -152,7 +152,9 @@ fn a_descriptor_that_cannot_be_written_takes_no_status_lines() {
         let program = place.env.program().to_str().unwrap().to_owned();
         let output =
             Output::of(&mut place.env.command_of("sh", ["-c", script, &program, &place.digest, "--json"]));
-        assert!(text(&output.fails(125, "usage")["message"]).contains("not open for writing"), "{output:#?}");
+        let error = output.fails(125, "usage");
+        assert!(text(&error["message"]).contains("not open for writing"), "{output:#?}");
+        assert!(text(&error["hint"]).contains("3>FILE"), "{output:#?}");
         assert_eq!(output.stdout, "");
     }
 }

@@ -1,11 +1,26 @@
-//! What stays of a run: its name and its records.
+//! What stays of a run and what is told of it: its name, its records, its status lines.
+
+use std::io;
+use std::os::fd::RawFd;
 
 use camino::Utf8Path;
-use skillfreeze::mount::{LaunchPlan, RecordFile};
+use skillfreeze::mount::{LaunchPlan, RecordFile, StatusWriter};
 use skillfreeze::store::Store;
 
 use crate::context::{Context, absolute, canonical, now, open_dir};
 use crate::exit::Failure;
+
+/// Where status lines go, as `open` takes over the descriptor that was named, if one was.
+pub(crate) fn status_writer(
+    number: Option<RawFd>,
+    open: impl FnOnce(RawFd) -> io::Result<StatusWriter>,
+) -> Result<StatusWriter, Failure> {
+    let Some(number) = number else { return Ok(StatusWriter::default()) };
+    open(number).map_err(|error| {
+        let failure = Failure::usage(format!("`--status-fd {number}`: {error}"));
+        failure.hint(format!("open it for writing, in a shell with `{number}>FILE` at the end of the line"))
+    })
+}
 
 /// The files that the record of a run is kept in: the one that was named, and the store's. The one that was
 /// named must be out of reach of a sandbox that there is a `plan` of.

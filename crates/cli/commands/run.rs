@@ -17,7 +17,7 @@ use skillfreeze::mount::{
 };
 
 pub(crate) use self::request::directory_bind;
-use super::keeping::{records, run_id};
+use super::keeping::{records, run_id, status_writer};
 use super::naming::Ready;
 use super::selecting::SelectionArgs;
 use crate::config_files::refuse_approval;
@@ -205,9 +205,7 @@ impl Run {
     }
 
     fn status(&self) -> Result<StatusWriter, Failure> {
-        let Some(number) = self.status_fd else { return Ok(StatusWriter::default()) };
-        let failed = |error| Failure::usage(format!("`--status-fd {number}`: {error}"));
-        StatusWriter::to_descriptor(number).map_err(failed)
+        status_writer(self.status_fd, StatusWriter::to_descriptor)
     }
 
     fn outside(&self) -> Result<Vec<Utf8PathBuf>, Failure> {

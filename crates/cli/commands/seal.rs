@@ -13,7 +13,7 @@ use skillfreeze::mount::{Event, StatusWriter};
 use skillfreeze::mount::{RunContext, SealRequest, SealedCommand, Session};
 
 #[cfg(target_os = "linux")]
-use super::keeping::{records, run_id};
+use super::keeping::{records, run_id, status_writer};
 #[cfg(target_os = "linux")]
 use super::naming::{Ready, hint_for_skill, named};
 use crate::context::Context;
@@ -73,9 +73,7 @@ impl Seal {
     }
 
     fn status(&self) -> Result<StatusWriter, Failure> {
-        let Some(number) = self.status_fd else { return Ok(StatusWriter::default()) };
-        let failed = |error| Failure::usage(format!("`--status-fd {number}`: {error}"));
-        StatusWriter::in_place_of_descriptor(number).map_err(failed)
+        status_writer(self.status_fd, StatusWriter::in_place_of_descriptor)
     }
 
     #[cfg(not(target_os = "linux"))]
